@@ -1,6 +1,7 @@
 #include "base/arena.h"
 
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,20 @@ char *arena_string(arena *memory, const char *text)
     char *copy = arena_array(memory, bytes, 1);
     memcpy(copy, text, bytes);
     return copy;
+}
+
+char *arena_format(arena *memory, const char *format, ...)
+{
+    va_list arguments;
+    va_list again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const size_t bytes = (size_t)vsnprintf(NULL, 0, format, arguments) + 1;
+    char *text = arena_array(memory, bytes, 1);
+    vsnprintf(text, bytes, format, again);
+    va_end(again);
+    va_end(arguments);
+    return text;
 }
 
 void arena_reset(arena *memory)

@@ -37,6 +37,10 @@ void *arena_grow(arena *memory, void *array, size_t count, size_t element_bytes)
 /// Copies a string into the arena.
 char *arena_string(arena *memory, const char *text) __attribute__((returns_nonnull));
 
+/// Prints into the arena.
+char *arena_format(arena *memory, const char *format, ...)
+    __attribute__((returns_nonnull, format(printf, 2, 3)));
+
 /// Takes back every array but keeps the blocks, so that a loop that fills the same arena again
 /// asks the system for nothing.
 void arena_reset(arena *memory);

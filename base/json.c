@@ -556,6 +556,19 @@ json_writer json_writer_init(text_buffer *out)
     return (json_writer){.out = out};
 }
 
+json_writer json_line_begin(text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    return writer;
+}
+
+void json_line_end(json_writer *writer)
+{
+    json_end_object(writer);
+    text_append(writer->out, "\n");
+}
+
 static void before_value(json_writer *writer)
 {
     if (writer->after_key) {
@@ -734,6 +747,48 @@ void json_put_int64(json_writer *writer, const char *key, int64_t value)
 {
     json_write_key(writer, key);
     json_write_int64(writer, value);
+}
+
+void json_put_value(json_writer *writer, const char *key, json_value value)
+{
+    json_write_key(writer, key);
+    json_write_value(writer, value);
+}
+
+void json_put_null(json_writer *writer, const char *key)
+{
+    json_write_key(writer, key);
+    json_write_null(writer);
+}
+
+void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
+{
+    if (values == NULL) {
+        json_put_null(writer, key);
+        return;
+    }
+    json_write_key(writer, key);
+    json_write_int64_array(writer, values, count);
+}
+
+void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
+{
+    if (values == NULL) {
+        json_put_null(writer, key);
+        return;
+    }
+    json_write_key(writer, key);
+    json_write_int_array(writer, values, count);
+}
+
+void json_put_double_array(json_writer *writer, const char *key, const double *values, int count,
+                           int digits)
+{
+    json_put_array(writer, key);
+    for (int index = 0; index < count; index++) {
+        json_write_double(writer, text_rounded(values[index], digits));
+    }
+    json_end_array(writer);
 }
 
 void json_put_optional(json_writer *writer, const char *key, int64_t value)

@@ -84,6 +84,11 @@ typedef struct json_writer {
 } json_writer;
 
 json_writer json_writer_init(text_buffer *out);
+
+/// An object that is a line of its own: begun, ended with a line end after it.
+json_writer json_line_begin(text_buffer *out);
+void json_line_end(json_writer *writer);
+
 void json_begin_object(json_writer *writer);
 void json_end_object(json_writer *writer);
 void json_begin_array(json_writer *writer);
@@ -108,6 +113,16 @@ void json_put_rounded(json_writer *writer, const char *key, double value,
                       int digits); ///< text_rounded
 void json_put_bool(json_writer *writer, const char *key, bool value);
 void json_put_string(json_writer *writer, const char *key, const char *value);
+void json_put_value(json_writer *writer, const char *key, json_value value);
+void json_put_null(json_writer *writer, const char *key);
+
+/// @param values [count]; NULL: null
+void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count);
+void json_put_int_array(json_writer *writer, const char *key, const int *values, int count);
+
+/// @param digits significant ones that are kept; 17: all
+void json_put_double_array(json_writer *writer, const char *key, const double *values, int count,
+                           int digits);
 
 /// Writes a value as changes for json_change: one member "path.key.key" for each value below path
 /// that is no object. Of an object without members nothing is written.

@@ -278,41 +278,64 @@ const char *text_keep(text_buffer *buffer, arena *memory)
     return kept;
 }
 
-static void write_scaled(double value, const char *unit, char out[32])
+text_words text_wording(const char *format, ...)
+{
+    text_words words;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words.text, sizeof words.text, format, arguments);
+    va_end(arguments);
+    return words;
+}
+
+text_words text_grouped(double value)
+{
+    const text_words digits = text_wording("%.0f", value);
+    const size_t length = strlen(digits.text);
+    text_words grouped = {""};
+    for (size_t digit = 0, at = 0; digit < length && at + 2 < sizeof grouped.text; digit++) {
+        if (digit > 0 && (length - digit) % 3 == 0) grouped.text[at++] = ',';
+        grouped.text[at++] = digits.text[digit];
+    }
+    return grouped;
+}
+
+static text_words scaled(double value, const char *unit)
 {
     const double magnitude = fabs(value);
     const int decimals = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : 2;
-    snprintf(out, 32, "%.*f %s", decimals, value, unit);
+    return text_wording("%.*f %s", decimals, value, unit);
 }
 
-void text_duration(int64_t ns, char out[32])
+text_words text_duration(int64_t ns)
 {
     const double magnitude = fabs((double)ns);
-    if (magnitude < 1e3) {
-        snprintf(out, 32, "%" PRId64 " ns", ns);
-    } else if (magnitude < 999.5e3) {
-        write_scaled((double)ns / 1e3, "us", out);
-    } else if (magnitude < 999.5e6) {
-        write_scaled((double)ns / 1e6, "ms", out);
-    } else {
-        write_scaled((double)ns / 1e9, "s", out);
-    }
+    if (magnitude < 1e3) return text_wording("%" PRId64 " ns", ns);
+    if (magnitude < 999.5e3) return scaled((double)ns / 1e3, "us");
+    if (magnitude < 999.5e6) return scaled((double)ns / 1e6, "ms");
+    return scaled((double)ns / 1e9, "s");
 }
 
-void text_size(int64_t bytes, char out[32])
+text_words text_size(int64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
-    if (fabs(value) < 1024) {
-        snprintf(out, 32, "%" PRId64 " B", bytes);
-        return;
-    }
+    if (fabs(value) < 1024) return text_wording("%" PRId64 " B", bytes);
     int unit = -1;
     while (fabs(value) >= 1023.5 && unit < 5) {
         value /= 1024;
         unit++;
     }
-    write_scaled(value, units[unit], out);
+    return scaled(value, units[unit]);
+}
+
+int text_find(const char *word, const char *const *names, int name_count)
+{
+    int found = 0;
+    while (found < name_count && strcmp(word, names[found]) != 0) {
+        found++;
+    }
+    return found;
 }
 
 static int edit_distance(const char *a, const char *b)

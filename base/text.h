@@ -57,15 +57,18 @@ void text_free(text_buffer *buffer);
 /// Moves the text into memory: what an empty buffer held is "". The buffer is free then.
 const char *text_keep(text_buffer *buffer, arena *memory);
 
-/// Writes a duration with three digits and a unit, for example "1.23 ms", into out.
-///
-/// @param out [32]
-void text_duration(int64_t ns, char out[32]);
+/// A few words by value, so that they can stand among the arguments of a format.
+typedef struct text_words {
+    char text[64];
+} text_words;
 
-/// Writes a size with a binary unit, for example "1.50 GiB", into out.
-///
-/// @param out [32]
-void text_size(int64_t bytes, char out[32]);
+text_words text_wording(const char *format, ...) __attribute__((format(printf, 1, 2)));
+text_words text_grouped(double value); ///< a whole number with commas: "157,286"
+text_words text_duration(int64_t ns);  ///< three digits and a unit: "1.23 ms"
+text_words text_size(int64_t bytes);   ///< with a binary unit: "1.50 GiB"
+
+/// The index of a word among names; name_count: it is none of them.
+int text_find(const char *word, const char *const *names, int name_count);
 
 /// The name in names that is closest to word; NULL if none is close (more than a third of the
 /// letters differ).

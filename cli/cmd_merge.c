@@ -9,28 +9,22 @@
 
 static void write_json(const ana_merged *merged, const char *store, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "name", merged->name);
     json_put_int64(&writer, "shards", merged->shard_count);
     json_put_int64(&writer, "items", merged->item_count);
     json_put_string(&writer, "store", store);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static status merge(const cli_arguments *arguments, arena *memory, text_buffer *out,
                     error_message *err)
 {
     const char *store = cli_value(arguments, "--output");
-    const int count = cli_operand_count(arguments);
-    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
     ana_merged merged;
     TRY(cli_require(arguments, "--output", err));
-    for (int path = 0; path < count; path++) {
-        paths[path] = cli_operand(arguments, path);
-    }
-    TRY(ana_shards_merge(store, paths, count, memory, &merged, err));
+    TRY(ana_shards_merge(store, cli_operands(arguments), cli_operand_count(arguments), memory,
+                         &merged, err));
     fprintf(stderr, "the command of the shards, with --store %s and without --shard, answers\n",
             store);
     if (cli_has(arguments, "--json")) {
@@ -53,12 +47,9 @@ const cli_command cli_command_merge = {
         "\n\n"
         "Stores without a shard of the same question are refused (exit 2). If shards are missing "
         "or not complete, they are named and nothing is written (exit 1).",
-    .options = {{.name = "--output",
-                 .is_output = true,
-                 .letter = 'o',
-                 .argument = "ALL.db",
+    .options = {{"--output", "ALL.db", .is_output = true, .letter = 'o',
                  .help = "The store to write to; made where there is none."},
-                {.name = "--json", .help = "Prints one line of JSON."}},
+                {"--json", .help = "Prints one line of JSON."}},
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,
     .run = merge,

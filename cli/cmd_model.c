@@ -54,8 +54,8 @@ static status read_training(const cli_arguments *arguments, model_training *trai
     training->dtype = model_dtype_find(dtype);
     if (training->dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "--dtype '%.60s' is not bfloat16, float16, float32, float8, "
-                     "tfloat32, mxfloat8 or nvfloat4",
+                     "--dtype '%.60s' is not bfloat16, float16, float32, float8, tfloat32, "
+                     "mxfloat8 or nvfloat4",
                      dtype);
 }
 
@@ -87,19 +87,15 @@ enum { TIME_COLUMNS = 3, TABLE_COLUMNS = 8 };
 static void write_row(const char *layer, const char *what, const int64_t *values, int count,
                       text_buffer *out)
 {
-    char shown[32];
     text_format(out, "%-9s %-11s", layer, what);
     for (int column = 0; column < count; column++) {
         if (column == TIME_COLUMNS) {
             text_format(out, " %15" PRId64, values[column]);
             continue;
         }
-        if (column < TIME_COLUMNS) {
-            text_duration(values[column], shown);
-        } else {
-            text_size(values[column], shown);
-        }
-        text_format(out, " %9s", shown);
+        text_format(out, " %9s",
+                    column < TIME_COLUMNS ? text_duration(values[column]).text
+                                          : text_size(values[column]).text);
     }
     text_append(out, "\n");
 }
@@ -183,21 +179,13 @@ static void write_text(const model_costs *costs, const char *model, text_buffer 
                          "own.\n");
     }
     if (costs->working_bytes > 0) {
-        char size[32];
-        text_size(costs->working_bytes, size);
         text_format(
             out,
             "Beside state and what is kept, recomputation and sharding hold up to %s at a time.\n",
-            size);
+            text_size(costs->working_bytes).text);
     }
     text_append(out, "\n");
     write_assumptions(costs, out);
-}
-
-static void write_array(json_writer *writer, const char *key, const int64_t *values, int count)
-{
-    json_write_key(writer, key);
-    json_write_int64_array(writer, values, count);
 }
 
 /// The part that `dynmo plan --loads` reads.
@@ -205,12 +193,12 @@ static void write_loads(json_writer *writer, const bal_layer_costs *layers)
 {
     const int count = layers->layer_count;
     json_put_object(writer, "loads");
-    write_array(writer, "forward_ns", layers->forward_ns, count);
-    write_array(writer, "backward_input_ns", layers->backward_input_ns, count);
-    write_array(writer, "backward_weight_ns", layers->backward_weight_ns, count);
-    write_array(writer, "parameters", layers->parameters, count);
-    write_array(writer, "state_bytes", layers->state_bytes, count);
-    write_array(writer, "activation_bytes", layers->activation_bytes, count);
+    json_put_int64_array(writer, "forward_ns", layers->forward_ns, count);
+    json_put_int64_array(writer, "backward_input_ns", layers->backward_input_ns, count);
+    json_put_int64_array(writer, "backward_weight_ns", layers->backward_weight_ns, count);
+    json_put_int64_array(writer, "parameters", layers->parameters, count);
+    json_put_int64_array(writer, "state_bytes", layers->state_bytes, count);
+    json_put_int64_array(writer, "activation_bytes", layers->activation_bytes, count);
     json_put_bool(writer, "embedding", layers->embedding);
     json_put_bool(writer, "head", layers->head);
     json_end_object(writer);
@@ -225,8 +213,8 @@ static void write_part_arrays(json_writer *writer, const model_costs *costs)
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         json_put_object(writer, passes[pass]);
         for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-            write_array(writer, model_cost_part_name((model_cost_part)part),
-                        costs->part_ns[pass][part], costs->layers.layer_count);
+            json_put_int64_array(writer, model_cost_part_name((model_cost_part)part),
+                                 costs->part_ns[pass][part], costs->layers.layer_count);
         }
         json_end_object(writer);
     }
@@ -236,8 +224,7 @@ static void write_part_arrays(json_writer *writer, const model_costs *costs)
 static void write_json(const model_costs *costs, const char *model, text_buffer *out)
 {
     const int count = costs->layers.layer_count;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "model", model);
     json_put_string(&writer, "hardware", costs->hardware.name);
     json_put_int64(&writer, "sequence_length", costs->shape.sequence_length);
@@ -247,14 +234,14 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     json_put_int64(&writer, "total_parameters", costs->total_parameters);
     json_put_int64(&writer, "active_parameters", costs->active_parameters);
     write_loads(&writer, &costs->layers);
-    write_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
-    write_array(&writer, "message_bytes", costs->layers.message_bytes, count);
-    write_array(&writer, "reduction_ns", costs->layers.reduction_ns, count);
+    json_put_int64_array(&writer, "gradient_bytes", costs->layers.gradient_bytes, count);
+    json_put_int64_array(&writer, "message_bytes", costs->layers.message_bytes, count);
+    json_put_int64_array(&writer, "reduction_ns", costs->layers.reduction_ns, count);
     json_put_int64(&writer, "working_bytes", costs->working_bytes);
     write_part_arrays(&writer, costs);
-    write_array(&writer, "forward_flop", costs->forward_flop, count);
-    write_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
-    write_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
+    json_put_int64_array(&writer, "forward_flop", costs->forward_flop, count);
+    json_put_int64_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
+    json_put_int64_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
     json_put_array(&writer, "assumptions");
     for (int row = 0; row < costs->assumption_count; row++) {
         json_begin_object(&writer);
@@ -266,8 +253,7 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
         json_end_object(&writer);
     }
     json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -281,11 +267,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const char *model = cli_value(arguments, "--model");
     TRY(model_costs_from_files(model, cli_value(arguments, "--hardware"), &training, memory, &costs,
                                err));
-    if (cli_has(arguments, "--json")) {
-        write_json(&costs, model, out);
-    } else {
-        write_text(&costs, model, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&costs, model, out);
     return STATUS_OK;
 }
 
@@ -307,78 +289,56 @@ const cli_command cli_command_model = {
         "DynMo paper), gpt-dynmo-body (the same without a head to speak of), gpt-megatron, "
         "gpt-oss-20b, gpt-oss-120b, gpt2, gpt2-medium, gpt2-xl, kimi-k2, llama-2-7b, llama-2-13b, "
         "llama-2-70b, llama-3-8b, llama-3-70b, llama-3.1-8b, llama-3.1-405b, llama-moe-3.5b, "
-        "mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, qwen3-235b-a22b. Hardware "
-        "by name: a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, "
-        "h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w "
-        "(one at 500 W), h200-sxm, h800-sxm.",
+        "mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, qwen3-235b-a22b. Hardware by "
+        "name: a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, h100-dynmo "
+        "(of the DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w (one at 500 "
+        "W), h200-sxm, h800-sxm.",
     .options =
         {
-            {.name = "--model",
-             .argument = "NAME|FILE",
+            {"--model", "NAME|FILE",
              .help = "A shipped model, or a config.json of Hugging Face: gpt2, llama, mistral, "
                      "mixtral, llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, "
                      "deepseek_v3, gpt_oss, nemotron_h."},
-            {.name = "--hardware",
-             .argument = "NAME|FILE",
-             .help = "A shipped preset, or a hardware file."},
-            {.name = "--sequence-length",
-             .argument = "S",
+            {"--hardware", "NAME|FILE", .help = "A shipped preset, or a hardware file."},
+            {"--sequence-length", "S",
              .help = "Tokens per sample. Default: 2048, or what the model can take if less."},
-            {.name = "--microbatch-size",
-             .argument = "B",
-             .help = "Samples per microbatch. Default: 1."},
-            {.name = "--dtype",
-             .argument = "NAME",
+            {"--microbatch-size", "B", .help = "Samples per microbatch. Default: 1."},
+            {"--dtype", "NAME",
              .help = "Of weights and activations: bfloat16 (default), float16, float32 or "
-                     "tfloat32; float8, mxfloat8, nvfloat4: "
-                     "products of layers in 8 or 4 bits, all else in bfloat16."},
-            {.name = "--attention",
-             .argument = "NAME",
+                     "tfloat32; float8, mxfloat8, nvfloat4: products of layers in 8 or 4 bits, all "
+                     "else in bfloat16."},
+            {"--attention", "NAME",
              .help = "flash (default), or unfused: scores in memory, masked pairs computed too."},
-            {.name = "--state-bytes-per-parameter",
-             .argument = "N",
+            {"--state-bytes-per-parameter", "N",
              .help =
                  "Weights, gradients and optimizer. Default: 18, Adam in mixed precision; 16 for "
                  "float32."},
-            {.name = "--gradient-bytes-per-parameter",
-             .argument = "N",
+            {"--gradient-bytes-per-parameter", "N",
              .help = "Of them the gradient, as replicas reduce it. Default: 4."},
-            {.name = "--layers",
-             .argument = "N",
-             .help = "Transformer layers, instead of the model's own number."},
-            {.name = "--data",
-             .argument = "D",
+            {"--layers", "N", .help = "Transformer layers, instead of the model's own number."},
+            {"--data", "D",
              .help = "Replicas of the pipeline, which reduce their gradients. Default: 1."},
-            {.name = "--tensor",
-             .argument = "T",
-             .help = "GPUs that share the matrices of a layer. Default: 1."},
-            {.name = "--sequence-parallel",
-             .help = "These GPUs share norms and residuals too, by tokens."},
-            {.name = "--context",
-             .argument = "C",
+            {"--tensor", "T", .help = "GPUs that share the matrices of a layer. Default: 1."},
+            {"--sequence-parallel", .help = "These GPUs share norms and residuals too, by tokens."},
+            {"--context", "C",
              .help = "GPUs that share the tokens of a sequence, as a ring. Default: 1."},
-            {.name = "--expert",
-             .argument = "E",
+            {"--expert", "E",
              .help = "GPUs that divide the experts of a layer among them. Default: 1."},
-            {.name = "--expert-tensor",
-             .argument = "T",
+            {"--expert-tensor", "T",
              .help = "GPUs that share the matrices of an expert; E times this divides the GPUs of "
                      "a stage. Default: as --tensor."},
-            {.name = "--recompute",
-             .argument = "NAME",
+            {"--recompute", "NAME",
              .help = "What B computes again instead of keeping it: none (default), selective (the "
                      "attention core), norms, activation (and activation functions), latent (and "
                      "queries, keys and values of latent attention), mlp (and MLP or experts), "
                      "full (the layer); offload: nothing, what is kept waits on the host."},
-            {.name = "--sharding",
-             .argument = "NAME",
+            {"--sharding", "NAME",
              .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "
                      "gradients (ZeRO-2), parameters (ZeRO-3)."},
-            {.name = "--rank-order",
-             .argument = "NAME",
+            {"--rank-order", "NAME",
              .help = "What fills a node around tensor, context and expert groups: data-first, as "
                      "launchers do (default), or pipeline-first."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
             {0},
         },
     .run = answer,

@@ -137,19 +137,48 @@ const char *cli_value(const cli_arguments *arguments, const char *name)
     return cli_value_at(arguments, name, 0);
 }
 
+const char *cli_value_or(const cli_arguments *arguments, const char *name, const char *fallback)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? given : fallback;
+}
+
 bool cli_has(const cli_arguments *arguments, const char *name)
 {
     return cli_value(arguments, name) != NULL;
 }
 
+const char *cli_first_given(const cli_arguments *arguments, const char *const *names,
+                            int name_count)
+{
+    int name = 0;
+    while (name < name_count && !cli_has(arguments, names[name])) {
+        name++;
+    }
+    return name < name_count ? names[name] : NULL;
+}
+
 status cli_int(const cli_arguments *arguments, const char *name, int min, int max, int fallback,
                int *value, error_message *err)
 {
-    const char *given = cli_value(arguments, name);
     int64_t parsed = fallback;
-    if (given != NULL) TRY(text_parse_int64(given, name, min, max, &parsed, err));
+    TRY(cli_int64(arguments, name, min, max, &parsed, err));
     *value = (int)parsed;
     return STATUS_OK;
+}
+
+status cli_int64(const cli_arguments *arguments, const char *name, int64_t min, int64_t max,
+                 int64_t *value, error_message *err)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? text_parse_int64(given, name, min, max, value, err) : STATUS_OK;
+}
+
+status cli_double(const cli_arguments *arguments, const char *name, double min, double max,
+                  double *value, error_message *err)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? text_parse_double(given, name, min, max, value, err) : STATUS_OK;
 }
 
 status cli_choice(const cli_arguments *arguments, const char *name, const char *const *names,
@@ -158,9 +187,9 @@ status cli_choice(const cli_arguments *arguments, const char *name, const char *
     const char *given = cli_value(arguments, name);
     *chosen = fallback;
     if (given == NULL) return STATUS_OK;
-    for (int index = 0; index < name_count; index++) {
-        if (strcmp(given, names[index]) != 0) continue;
-        *chosen = index;
+    const int found = text_find(given, names, name_count);
+    if (found < name_count) {
+        *chosen = found;
         return STATUS_OK;
     }
     text_buffer known = {0};
@@ -187,6 +216,11 @@ int cli_operand_count(const cli_arguments *arguments)
 const char *cli_operand(const cli_arguments *arguments, int index)
 {
     return index < arguments->operand_count ? arguments->operands[index] : NULL;
+}
+
+const char *const *cli_operands(const cli_arguments *arguments)
+{
+    return arguments->operands;
 }
 
 status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err)

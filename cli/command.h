@@ -6,16 +6,16 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 enum { CLI_OPTIONS_MAX = 40, CLI_OPERANDS_MAX = 4096 };
 
 typedef struct cli_option {
     const char *name;     // "--stages"
-    char letter;          // 'o' for -o, or 0
     const char *argument; // "P", or NULL for a switch; "[P]" may be left out after the last word,
                           // the value is then ""
     const char *help;     // one sentence, with unit and default
+    char letter;          // 'o' for -o, or 0
     bool may_repeat;
     bool is_output; // its value is a file that the command makes
 } cli_option;
@@ -42,6 +42,9 @@ typedef struct cli_command {
 /// @param name must be in the command's table (asserted)
 const char *cli_value(const cli_arguments *arguments, const char *name);
 
+/// The same with what stands for an option that is not given.
+const char *cli_value_or(const cli_arguments *arguments, const char *name, const char *fallback);
+
 /// Values of an option that may repeat, in order; NULL after the last.
 const char *cli_value_at(const cli_arguments *arguments, const char *name, int index);
 
@@ -50,6 +53,16 @@ bool cli_has(const cli_arguments *arguments, const char *name);
 /// The option as an integer in [min, max]; fallback if it is not given.
 status cli_int(const cli_arguments *arguments, const char *name, int min, int max, int fallback,
                int *value, error_message *err);
+
+/// The same of wider numbers; value is untouched if it is not given.
+status cli_int64(const cli_arguments *arguments, const char *name, int64_t min, int64_t max,
+                 int64_t *value, error_message *err);
+status cli_double(const cli_arguments *arguments, const char *name, double min, double max,
+                  double *value, error_message *err);
+
+/// The first of some options that is given; NULL: none is.
+const char *cli_first_given(const cli_arguments *arguments, const char *const *names,
+                            int name_count);
 
 /// The option as one of some names; fallback if it is not given.
 ///
@@ -65,7 +78,8 @@ status cli_choice(const cli_arguments *arguments, const char *name, const char *
 status cli_require(const cli_arguments *arguments, const char *name, error_message *err);
 
 int cli_operand_count(const cli_arguments *arguments);
-const char *cli_operand(const cli_arguments *arguments, int index);
+const char *cli_operand(const cli_arguments *arguments, int index); ///< NULL after the last
+const char *const *cli_operands(const cli_arguments *arguments);    ///< [cli_operand_count]
 
 /// Writes what was appended to out to the file of --output, if that is given, and empties out.
 status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err);

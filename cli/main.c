@@ -136,8 +136,7 @@ static status answer(int argc, char *const *argv, text_buffer *out, error_messag
 {
     if (argc < 2) {
         return error_set(err, STATUS_INVALID,
-                         "usage: dynmo COMMAND [OPTION]... [FILE]...; "
-                         "see dynmo --help");
+                         "usage: dynmo COMMAND [OPTION]... [FILE]...; see dynmo --help");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         cli_help_overview(out);

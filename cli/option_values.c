@@ -75,9 +75,8 @@ status cli_share(const cli_arguments *arguments, const char *option, double low,
     if (is_percent) value /= 100;
     if (!(value >= low && value < high) || value <= 0) {
         return error_set(err, STATUS_INVALID,
-                         "%s %s is outside %s%g %%, %g %%); 5%% and 0.05 are "
-                         "the same",
-                         option, given, low > 0 ? "[" : "(", low * 100, high * 100);
+                         "%s %s is outside %s%g %%, %g %%); 5%% and 0.05 are the same", option,
+                         given, low > 0 ? "[" : "(", low * 100, high * 100);
     }
     *share = value;
     return STATUS_OK;

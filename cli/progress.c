@@ -37,9 +37,10 @@ static void print_time_left(double seconds)
     }
 }
 
-void cli_progress_step(cli_progress *progress)
+void cli_progress_step(void *progress)
 {
-    cli_progress_reach(progress, progress->done + 1);
+    cli_progress *own = progress;
+    cli_progress_reach(own, own->done + 1);
 }
 
 void cli_progress_reach(cli_progress *progress, int64_t done)

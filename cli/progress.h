@@ -20,7 +20,9 @@ cli_progress cli_progress_begin(const char *what, int64_t total);
 
 /// One step more. Writes steps, how many there were a second, and the time left by that, at
 /// most ten times a second.
-void cli_progress_step(cli_progress *progress);
+///
+/// @param progress a cli_progress, as listeners have their context
+void cli_progress_step(void *progress);
 
 /// So many steps in all, for work that is counted in larger portions.
 void cli_progress_reach(cli_progress *progress, int64_t done);

@@ -10,16 +10,13 @@
 
 /// The options of such a command, for its table.
 #define CLI_SHARD_OPTIONS                                                                          \
-    {.name = "--threads",                                                                          \
-     .argument = "N",                                                                              \
+    {"--threads", "N",                                                                             \
      .help = "Threads; default: the cores that the process may use, divided among the processes "  \
              "that a launcher started on them."},                                                  \
-        {.name = "--store",                                                                        \
-         .argument = "FILE.db",                                                                    \
+        {"--store", "FILE.db",                                                                     \
          .help = "Keeps every result in a store, so that the same command goes on where it was "   \
                  "interrupted, and answers from the store when it is given once more."},           \
-        {.name = "--shard",                                                                        \
-         .argument = "i/N",                                                                        \
+        {"--shard", "i/N",                                                                         \
          .help = "Does only the items that leave i when divided by N, 0 <= i < N, into --store; "  \
                  "`dynmo merge` joins the stores of all N. Under mpirun or srun the rank is i."},
 

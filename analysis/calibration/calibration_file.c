@@ -11,8 +11,7 @@ static const char schema[] = "dynmo-calibration/3";
 
 void ana_calibration_write(const ana_calibration *calibration, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", schema);
     json_put_string(&writer, "source", calibration->source);
     json_put_int64(&writer, "vocabulary_size", calibration->vocabulary_size);
@@ -33,8 +32,7 @@ void ana_calibration_write(const ana_calibration *calibration, text_buffer *out)
         json_end_array(&writer);
     }
     json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static status read_run(json_value run, ana_run_shape *shape, double *iteration_ms,

@@ -85,8 +85,7 @@ void ana_calibration_write_json(const ana_calibration *calibration,
                                 const ana_calibration_score *score, bool with_runs,
                                 text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     put_score(&writer, score);
     put_terms(&writer, calibration);
     json_put_object(&writer, "deviation_between_shapes");
@@ -96,15 +95,10 @@ void ana_calibration_write_json(const ana_calibration *calibration,
     json_end_object(&writer);
     json_put_rounded(&writer, "residual", calibration->residual_ratio, 3);
     json_put_rounded(&writer, "degrees_of_freedom", calibration->degrees, DIGITS);
-    json_write_key(&writer, "assumed_vocabulary");
-    if (calibration->vocabulary_size > 0) {
-        json_write_int64(&writer, calibration->vocabulary_size);
-    } else {
-        json_write_null(&writer);
-    }
+    json_put_optional(&writer, "assumed_vocabulary",
+                      calibration->vocabulary_size > 0 ? calibration->vocabulary_size : -1);
     if (with_runs) put_runs(&writer, score);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void write_terms(text_buffer *out, const ana_calibration *calibration)

@@ -65,12 +65,10 @@ const char *ana_check_op_word(bal_op_kind kind)
     return words[kind];
 }
 
-ana_change_text ana_check_percent(double change)
+text_words ana_check_percent(double change)
 {
-    ana_change_text out;
     const double tenths = round(change * 1000); // without a minus before what rounds to nothing
-    snprintf(out.text, sizeof out.text, "%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
-    return out;
+    return text_wording("%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
 }
 
 /// Runs of different models are no comparison.

@@ -9,13 +9,39 @@
 #pragma once
 
 #include "analysis/check/observed.h"
-#include "analysis/check/shift.h"
+#include "balance/plan.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+// How far pairs of values are apart, with an interval that supposes no distribution.
+
+typedef struct ana_shift {
+    double estimate;
+    double low; // the shift is in [low, high] with the confidence that was asked for
+    double high;
+    bool is_bounded;  // false: too few values for that confidence; low and high are not set
+    int needed_count; // of values, at least, for that confidence
+} ana_shift;
+
+/// The median of the differences of pairs, with the interval between two order statistics that
+/// the sign test does not reject.
+///
+/// Values that resemble their neighbours tell less than as many that do not: where their signs
+/// about the median are correlated beyond 2 / sqrt(count), the ranks of the interval are those of
+/// count * (1 - r) / (1 + r) values, but never beyond the smallest and the largest.
+///
+/// @param values [count] differences in the order in which they came
+/// @param alpha  in (0, 1): how often the interval may miss the median
+void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
+                        ana_shift *shift);
+
+/// Sorts in place, ascending. @return the median; 0 of none
+double ana_shift_median(double *values, int count);
 
 /// What is compared, causes before effects: of what departs in the same iteration the first counts.
 typedef enum ana_check_group {
@@ -68,12 +94,8 @@ typedef struct ana_check_quantity {
     bool is_bytes;  // else ns
     double planned; // medians
     double measured;
-    double change; // relative, see above
-    double low;
-    double high;
-    bool is_bounded; // low and high are set
-    int count;       // of iterations that were compared
-    int needed_count;
+    ana_shift change; // relative, see above
+    int count;        // of iterations that were compared
     ana_check_verdict verdict;
     int since;        // iteration from which on it departs; -1
     char detail[320]; // what differs, of plans and orders; else what the verdict goes by, or ""
@@ -153,3 +175,18 @@ void ana_check_print(const ana_check *check, text_buffer *out);
 
 /// Appends one JSON object, "dynmo-check/1", with every quantity, and a line end.
 void ana_check_write(const ana_check *check, text_buffer *out);
+
+// A run under one plan that stays: what a plan file predicts, iteration by iteration.
+
+/// Simulates every iteration of a run under a plan, as `dynmo run` executes it, and hands each to
+/// training->sink. Nothing is decided; balancer and policy are not read.
+///
+/// @param training   of the plan's ranks, chunks, schedule and microbatches
+/// @param plan       of as many layers as the sources have; its order counts where it has one
+/// @param memory     for as long as the run
+/// @param peak_bytes [machine.rank_count] out: state and activations, largest over the run
+/// @return what the sources, the sink, bal_training_order and sim_plan_replay_play return
+///
+/// Iterations whose costs are those of the one before are not played again.
+status ana_plan_predict(const bal_training *training, const bal_plan *plan, arena *memory,
+                        int64_t *peak_bytes, error_message *err);

@@ -74,7 +74,7 @@ static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 
 static bool departs(const ana_check *check, const ana_check_quantity *quantity)
 {
-    return is_said(quantity) && fabs(quantity->change) > check->options.tolerance;
+    return is_said(quantity) && fabs(quantity->change.estimate) > check->options.tolerance;
 }
 
 /// The range of those on a rank, or of a kind; -1: any. The others go into others.
@@ -87,34 +87,26 @@ static range range_of(const ana_check *check, int rank, int kind, range *others)
         if (!counts(check, quantity)) continue;
         const bool is_meant =
             (rank < 0 || quantity->rank == rank) && (kind < 0 || (int)quantity->op == kind);
-        widen(is_meant ? &found : &rest, quantity->change, departs(check, quantity));
+        widen(is_meant ? &found : &rest, quantity->change.estimate, departs(check, quantity));
     }
     if (others != NULL) *others = rest;
     return found;
 }
 
-static void write_range(const range *over, char out[ANA_CHECK_RANGE_BYTES])
+static text_words range_text(const range *over)
 {
-    const ana_change_text smallest = ana_check_percent(over->smallest);
-    const ana_change_text largest = ana_check_percent(over->largest);
-    const bool is_one = strcmp(smallest.text, largest.text) == 0;
-    snprintf(out, ANA_CHECK_RANGE_BYTES, "%s%s%s", smallest.text, is_one ? "" : " to ",
-             is_one ? "" : largest.text);
+    const text_words smallest = ana_check_percent(over->smallest);
+    const text_words largest = ana_check_percent(over->largest);
+    if (strcmp(smallest.text, largest.text) == 0) return smallest;
+    return text_wording("%s to %s", smallest.text, largest.text);
 }
 
 static void tell_ranges(const char *who, const range *these, const range *others,
                         ana_check_cause *cause)
 {
-    char text[ANA_CHECK_RANGE_BYTES];
-    char other_text[ANA_CHECK_RANGE_BYTES];
-    write_range(these, text);
-    if (others->count == 0) {
-        add_evidence(cause, "times of %s against the plan: %s", who, text);
-        return;
-    }
-    write_range(others, other_text);
-    add_evidence(cause, "times of %s against the plan: %s; of all others %s", who, text,
-                 other_text);
+    add_evidence(cause, "times of %s against the plan: %s%s%s", who, range_text(these).text,
+                 others->count > 0 ? "; of all others " : "",
+                 others->count > 0 ? range_text(others).text : "");
 }
 
 static const char *slower_or_faster(double change)
@@ -212,8 +204,8 @@ static void tell_subset(const ana_check *check, const subset *of, const char *sp
                  places_of(check), cause->factor, speed);
     } else if (of->cause == ANA_CAUSE_KIND) {
         snprintf(out, size,
-                 "op times changed: %s of all %s alike, by a factor of %.2f, and no other "
-                 "kind: the kernels of that pass are %s",
+                 "op times changed: %s of all %s alike, by a factor of %.2f, and no other kind: "
+                 "the kernels of that pass are %s",
                  ana_check_op_word((bal_op_kind)of->kind), places_of(check), cause->factor, speed);
     } else {
         snprintf(out, size, "rank %d is a straggler: all its ops are %s by one factor, %.2f",
@@ -252,7 +244,7 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
         if (quantity->group != speed_group(check) || quantity->count == 0) continue;
-        widen(departs(check, quantity) ? &these : &others, quantity->change, true);
+        widen(departs(check, quantity) ? &these : &others, quantity->change.estimate, true);
         if (!departs(check, quantity)) continue;
         const size_t used = strlen(list);
         if (used + 48 < sizeof list) {
@@ -304,7 +296,8 @@ static const ana_check_quantity *largest_of(const ana_check *check, ana_check_gr
         const ana_check_quantity *quantity = &check->quantities[index];
         const bool counted = only_departing ? is_said(quantity) : quantity->count > 0;
         if (quantity->group != group || !counted) continue;
-        if (largest == NULL || fabs(quantity->change) > fabs(largest->change)) largest = quantity;
+        if (largest == NULL || fabs(quantity->change.estimate) > fabs(largest->change.estimate))
+            largest = quantity;
     }
     return largest;
 }
@@ -338,16 +331,13 @@ static void tell_messages(const ana_check *check, ana_check_cause *cause)
     int told = 0;
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *message = &check->quantities[index];
-        char planned[32];
-        char measured[32];
         if (message->group != ANA_CHECK_MESSAGE || !is_said(message)) continue;
         if (told++ == SHOWN) break;
-        text_duration(llround(message->planned), planned);
-        text_duration(llround(message->measured), measured);
         add_evidence(cause,
-                     "%s: %s instead of %s from the sender's end to the receiver's "
-                     "begin, while the receiver idled",
-                     message->name, measured, planned);
+                     "%s: %s instead of %s from the sender's end to the receiver's begin, while "
+                     "the receiver idled",
+                     message->name, text_duration(llround(message->measured)).text,
+                     text_duration(llround(message->planned)).text);
     }
 }
 
@@ -368,13 +358,13 @@ static void explain_link(const ana_check *check, ana_check_cause *cause)
     if (departing == all && all > 2) {
         snprintf(cause->summary, sizeof cause->summary,
                  "all links are %s: messages come late although they were sent in time",
-                 slower_or_faster(slow->change));
+                 slower_or_faster(slow->change.estimate));
     } else {
         cause->rank = slow->rank;
         snprintf(cause->summary, sizeof cause->summary,
                  "the link between rank %d and rank %d is %s: messages come late although they "
                  "were sent in time (%d of %d ways depart)",
-                 from, slow->rank, slower_or_faster(slow->change), departing, all);
+                 from, slow->rank, slower_or_faster(slow->change.estimate), departing, all);
     }
     tell_messages(check, cause);
 }
@@ -397,8 +387,7 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
     } rest[] = {
         {ANA_CHECK_OUTSIDE, ANA_CAUSE_OUTSIDE,
          "the pipeline is as planned, what comes after it is not: reduction of gradients, "
-         "optimizer "
-         "step, decision or migration"},
+         "optimizer step, decision or migration"},
         {ANA_CHECK_DECISIONS, ANA_CAUSE_DECISION, "the controller decided otherwise"},
         {ANA_CHECK_MEMORY, ANA_CAUSE_MEMORY, "ranks need another amount of memory"},
     };
@@ -417,8 +406,8 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
 static bool explains(const ana_check *check, double effect)
 {
     const ana_check_quantity *length = &check->quantities[check->length];
-    return is_said(length) && effect * length->change > 0 &&
-           fabs(effect) >= explaining_share * fabs(length->change);
+    return is_said(length) && effect * length->change.estimate > 0 &&
+           fabs(effect) >= explaining_share * fabs(length->change.estimate);
 }
 
 /// Of ops and messages that depart those count that change the iteration most; then the order; then
@@ -427,7 +416,7 @@ static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
 {
     const double ops = op_effect(check);
     const ana_check_quantity *slowest = largest_of(check, ANA_CHECK_MESSAGE, false);
-    const double messages = slowest != NULL ? slowest->change : 0; // if all waited for it
+    const double messages = slowest != NULL ? slowest->change.estimate : 0; // if all waited for it
     const ana_check_quantity *order = worst_of(check, ANA_CHECK_ORDER);
     const bool is_op = worst_of(check, speed_group(check)) != NULL;
     const bool is_message = worst_of(check, ANA_CHECK_MESSAGE) != NULL;
@@ -449,7 +438,7 @@ static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
                  "op times change the work of a rank by %s of the iteration, messages delay a "
                  "microbatch by %s of its share of it; iterations took %s",
                  ana_check_percent(ops).text, ana_check_percent(messages).text,
-                 ana_check_percent(check->quantities[check->length].change).text);
+                 ana_check_percent(check->quantities[check->length].change.estimate).text);
 }
 
 void ana_check_find_cause(ana_check *check)

@@ -2,47 +2,32 @@
 #include "analysis/check/check_parts.h"
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-static void write_value(const ana_check_quantity *quantity, double value, char out[32])
+static text_words value_of(const ana_check_quantity *quantity, double value)
 {
-    if (quantity->is_bytes) {
-        text_size(llround(value), out);
-    } else {
-        text_duration(llround(value), out);
-    }
+    return quantity->is_bytes ? text_size(llround(value)) : text_duration(llround(value));
 }
 
-static void write_interval(const ana_check_quantity *quantity, char out[ANA_CHECK_RANGE_BYTES])
+static text_words interval_of(const ana_check_quantity *quantity)
 {
-    out[0] = '\0';
-    if (!quantity->is_number) return;
-    if (quantity->is_bounded) {
-        snprintf(out, ANA_CHECK_RANGE_BYTES, "[%s, %s]", ana_check_percent(quantity->low).text,
-                 ana_check_percent(quantity->high).text);
-    } else {
-        snprintf(out, ANA_CHECK_RANGE_BYTES, "%d of %d iterations", quantity->count,
-                 quantity->needed_count);
+    if (!quantity->is_number) return (text_words){""};
+    if (quantity->change.is_bounded) {
+        return text_wording("[%s, %s]", ana_check_percent(quantity->change.low).text,
+                            ana_check_percent(quantity->change.high).text);
     }
+    return text_wording("%d of %d iterations", quantity->count, quantity->change.needed_count);
 }
 
 static void print_row(const ana_check_quantity *quantity, text_buffer *out)
 {
-    char planned[32] = "";
-    char measured[32] = "";
-    ana_change_text change = {""};
-    char interval[ANA_CHECK_RANGE_BYTES];
-    write_interval(quantity, interval);
-    if (quantity->is_number && quantity->count > 0) {
-        write_value(quantity, quantity->planned, planned);
-        write_value(quantity, quantity->measured, measured);
-        change = ana_check_percent(quantity->change);
-    }
-    text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", quantity->name, planned, measured,
-                change.text, interval, ana_check_verdict_names[quantity->verdict]);
+    const bool has_values = quantity->is_number && quantity->count > 0;
+    text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", quantity->name,
+                has_values ? value_of(quantity, quantity->planned).text : "",
+                has_values ? value_of(quantity, quantity->measured).text : "",
+                has_values ? ana_check_percent(quantity->change.estimate).text : "",
+                interval_of(quantity).text, ana_check_verdict_names[quantity->verdict]);
 }
 
 /// Whether a quantity is the worst of its group.
@@ -51,8 +36,9 @@ static bool is_worst(const ana_check *check, const ana_check_quantity *quantity)
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *other = &check->quantities[index];
         if (other == quantity || other->group != quantity->group) continue;
-        if (fabs(other->change) > fabs(quantity->change)) return false;
-        if (other < quantity && !(fabs(other->change) < fabs(quantity->change))) return false;
+        if (fabs(other->change.estimate) > fabs(quantity->change.estimate)) return false;
+        if (other < quantity && !(fabs(other->change.estimate) < fabs(quantity->change.estimate)))
+            return false;
     }
     return true;
 }
@@ -64,8 +50,8 @@ static void print_table(const ana_check *check, text_buffer *out)
                 "interval");
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
-        const bool is_telling =
-            quantity->verdict != ANA_CHECK_AGREES && (quantity->is_bounded || !quantity->is_number);
+        const bool is_telling = quantity->verdict != ANA_CHECK_AGREES &&
+                                (quantity->change.is_bounded || !quantity->is_number);
         if (is_telling || is_worst(check, quantity)) {
             print_row(quantity, out);
         } else {
@@ -95,14 +81,11 @@ static const char *base_of(const ana_check_quantity *quantity)
 
 static void describe_number(const ana_check_quantity *quantity, char out[ANA_CHECK_LINE_BYTES])
 {
-    char planned[32];
-    char measured[32];
-    char interval[ANA_CHECK_RANGE_BYTES];
-    write_value(quantity, quantity->planned, planned);
-    write_value(quantity, quantity->measured, measured);
-    write_interval(quantity, interval);
-    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned,
-             ana_check_percent(quantity->change).text, base_of(quantity), interval);
+    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s",
+             value_of(quantity, quantity->measured).text,
+             value_of(quantity, quantity->planned).text,
+             ana_check_percent(quantity->change.estimate).text, base_of(quantity),
+             interval_of(quantity).text);
 }
 
 /// A line of evidence, wrapped after its dash.
@@ -142,11 +125,11 @@ static void print_verdict(const ana_check *check, text_buffer *out)
     }
     if (check->verdict == ANA_CHECK_DEPARTS) {
         print_first(check, out);
-    } else if (check->verdict == ANA_CHECK_UNDECIDED && !length->is_bounded) {
+    } else if (check->verdict == ANA_CHECK_UNDECIDED && !length->change.is_bounded) {
         text_format(out,
                     "UNDECIDED: %d iterations are too few; %d are needed to tell anything with "
                     "this confidence about %d quantities\n",
-                    length->count, length->needed_count, check->quantity_count);
+                    length->count, length->change.needed_count, check->quantity_count);
     } else if (check->verdict == ANA_CHECK_UNDECIDED) {
         text_append(out, "UNDECIDED: the iterations vary so much that the interval of their length "
                          "lies across the tolerance; more of them narrow it\n");
@@ -203,17 +186,14 @@ static void write_number(const ana_check_quantity *quantity, json_writer *writer
     json_put_string(writer, "unit", quantity->is_bytes ? "bytes" : "ns");
     json_put_int64(writer, "planned", llround(quantity->planned));
     json_put_int64(writer, "measured", llround(quantity->measured));
-    json_put_rounded(writer, "change", quantity->change, RATIO_DIGITS);
-    json_write_key(writer, "interval");
-    if (quantity->is_bounded) {
-        json_begin_array(writer);
-        json_write_double(writer, text_rounded(quantity->low, RATIO_DIGITS));
-        json_write_double(writer, text_rounded(quantity->high, RATIO_DIGITS));
-        json_end_array(writer);
+    json_put_rounded(writer, "change", quantity->change.estimate, RATIO_DIGITS);
+    if (quantity->change.is_bounded) {
+        const double ends[] = {quantity->change.low, quantity->change.high};
+        json_put_double_array(writer, "interval", ends, 2, RATIO_DIGITS);
     } else {
-        json_write_null(writer);
+        json_put_null(writer, "interval");
     }
-    json_put_int64(writer, "needed", quantity->needed_count);
+    json_put_int64(writer, "needed", quantity->change.needed_count);
 }
 
 static void write_quantity(const ana_check_quantity *quantity, json_writer *writer)
@@ -255,8 +235,7 @@ static void write_cause(const ana_check_cause *cause, json_writer *writer)
 
 void ana_check_write(const ana_check *check, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-check/1");
     json_put_string(&writer, "verdict", ana_check_verdict_names[check->verdict]);
     json_put_double(&writer, "tolerance", check->options.tolerance);
@@ -279,6 +258,5 @@ void ana_check_write(const ana_check *check, text_buffer *out)
         write_quantity(&check->quantities[index], &writer);
     }
     json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }

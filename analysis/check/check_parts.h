@@ -44,12 +44,5 @@ void ana_check_find_cause(ana_check *check);
 /// "F", "B", "W", "BW".
 const char *ana_check_op_word(bal_op_kind kind);
 
-/// Bytes of two relative changes with words around them.
-enum { ANA_CHECK_RANGE_BYTES = 72 };
-
 /// A relative change in words: "+12.3 %".
-typedef struct ana_change_text {
-    char text[32];
-} ana_change_text;
-
-ana_change_text ana_check_percent(double change);
+text_words ana_check_percent(double change);

@@ -156,15 +156,6 @@ static void make_exact(const ana_check *check, ana_shift *shift)
     shift->needed_count = 1;
 }
 
-static void take_shift(const ana_shift *shift, ana_check_quantity *quantity)
-{
-    quantity->change = shift->estimate;
-    quantity->low = shift->low;
-    quantity->high = shift->high;
-    quantity->is_bounded = shift->is_bounded;
-    quantity->needed_count = shift->needed_count;
-}
-
 /// A departure that begins later counts although the whole does not show it. The begin is looked
 /// for, so that every iteration at which it might have begun takes its part of alpha.
 static void look_at_end(const ana_check *check, const double *changes, const int *iteration,
@@ -176,7 +167,7 @@ static void look_at_end(const ana_check *check, const double *changes, const int
     ana_shift_of_pairs(changes + since, count - since, alpha / count, scratch, &shift);
     make_exact(check, &shift);
     if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return;
-    take_shift(&shift, quantity);
+    quantity->change = shift;
     quantity->verdict = ANA_CHECK_DEPARTS;
     quantity->count = count - since;
     snprintf(quantity->detail, sizeof quantity->detail, "not before iteration %d",
@@ -189,7 +180,7 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
     ana_shift shift;
     ana_shift_of_pairs(changes, count, alpha, scratch, &shift);
     make_exact(check, &shift);
-    take_shift(&shift, quantity);
+    quantity->change = shift;
     quantity->count = count;
     quantity->verdict = verdict_of(&check->options, &shift);
     if (quantity->verdict != ANA_CHECK_DEPARTS) {
@@ -296,12 +287,10 @@ static void add_memory(ana_check *check)
         quantity->is_bytes = true;
         quantity->planned = (double)plan->peak_bytes[rank];
         quantity->measured = (double)measured->peak_bytes[rank];
-        quantity->change = quantity->measured / quantity->planned - 1;
+        const double change = quantity->measured / quantity->planned - 1;
         quantity->count = 1;
-        quantity->needed_count = 1;
-        const ana_shift exact = {quantity->change, quantity->change, quantity->change, true, 1};
-        take_shift(&exact, quantity);
-        quantity->verdict = verdict_of(&check->options, &exact);
+        quantity->change = (ana_shift){change, change, change, true, 1};
+        quantity->verdict = verdict_of(&check->options, &quantity->change);
         quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
                               ? measured->iterations[measured->iteration_count - 1].iteration
                               : -1;

@@ -278,11 +278,9 @@ static void name_source(const reading *at)
                                                             [TRACE_RUN_EXEC] = "executed",
                                                             [TRACE_RUN_IMPORT] = "import"};
     ana_observed *observed = at->observed;
-    char text[600];
-    snprintf(text, sizeof text, "%.250s, run %" PRId64 " (%.80s, %s), row '%.80s'",
-             trace_store_path(at->store), observed->info.run_id, observed->info.name,
-             kinds[observed->info.kind], observed->label);
-    observed->source = arena_string(at->memory, text);
+    observed->source = arena_format(
+        at->memory, "%.250s, run %" PRId64 " (%.80s, %s), row '%.80s'", trace_store_path(at->store),
+        observed->info.run_id, observed->info.name, kinds[observed->info.kind], observed->label);
 }
 
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,

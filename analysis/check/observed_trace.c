@@ -5,7 +5,6 @@
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /// A trace in the midst of being read.
@@ -159,10 +158,10 @@ status ana_observed_read_trace(trace_store *store, const char *name, const bal_p
                                arena *memory, ana_observed *observed, error_message *err)
 {
     reading at = {.store = store, .memory = memory, .observed = observed, .err = err};
-    char source[400];
     TRY(trace_find(store, name, memory, &at.info, err));
-    snprintf(source, sizeof source, "%.250s, trace '%.80s'", trace_store_path(store), at.info.name);
-    *observed = (ana_observed){.source = arena_string(memory, source),
+    const char *source =
+        arena_format(memory, "%.250s, trace '%.80s'", trace_store_path(store), at.info.name);
+    *observed = (ana_observed){.source = source,
                                .label = at.info.name,
                                .info = {.run_id = at.info.trace_id,
                                         .status = TRACE_COMPLETE,

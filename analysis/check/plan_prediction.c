@@ -1,5 +1,5 @@
 /// Simulates a run under one plan that stays.
-#include "analysis/check/plan_prediction.h"
+#include "analysis/check/check.h"
 
 #include "balance/metrics.h"
 #include "balance/run/iteration_times.h"

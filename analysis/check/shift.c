@@ -1,5 +1,5 @@
 /// The sign test of pairs.
-#include "analysis/check/shift.h"
+#include "analysis/check/check.h"
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_errno.h>

@@ -3,8 +3,6 @@
 #include "analysis/compare/senders.h"
 #include "sim/training_play.h"
 
-#include <string.h>
-
 static int64_t distance_ns(int64_t one, int64_t other)
 {
     return one > other ? one - other : other - one;

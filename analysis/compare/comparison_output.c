@@ -128,33 +128,25 @@ static void write_columns(column_group group, const ana_row *row, json_writer *w
 }
 
 /// A cell's text.
-static void cell_text(const column *from, double value, char out[32])
+static text_words cell_text(const column *from, double value)
 {
     switch (from->kind) {
     case KIND_NS:
-        text_duration((int64_t)value, out);
-        break;
+        return text_duration((int64_t)value);
     case KIND_BYTES:
-        text_size((int64_t)value, out);
-        break;
+        return text_size((int64_t)value);
     case KIND_RATIO:
-        snprintf(out, 32, isnan(value) ? "-" : "%.3f", value);
-        break;
+        return text_wording(isnan(value) ? "-" : "%.3f", value);
     case KIND_RANKS:
-        snprintf(out, 32, "%.2f", value);
-        break;
+        return text_wording("%.2f", value);
     case KIND_GAIN:
-        snprintf(out, 32, value > 0 ? "%.3fx" : "-", value);
-        break;
+        return text_wording(value > 0 ? "%.3fx" : "-", value);
     case KIND_RATE:
-        snprintf(out, 32, "%.*f", value >= 1000 ? 0 : value >= 10 ? 1 : 3, value);
-        break;
+        return text_wording("%.*f", value >= 1000 ? 0 : value >= 10 ? 1 : 3, value);
     case KIND_GPU_NS:
-        snprintf(out, 32, "%.4g", value / 3.6e12);
-        break;
+        return text_wording("%.4g", value / 3.6e12);
     default:
-        snprintf(out, 32, "%.0f", value);
-        break;
+        return text_wording("%.0f", value);
     }
 }
 
@@ -173,10 +165,9 @@ static void print_columns(column_group group, const ana_row *row, text_buffer *o
 {
     for (int index = 0; index < COLUMN_COUNT; index++) {
         const column *each = &columns[index];
-        char text[32] = "-";
         if (each->group != group || each->title == NULL) continue;
-        if (row != NULL) cell_text(each, value_of(each, row), text);
-        text_format(out, " %*s", each->width, text);
+        text_format(out, " %*s", each->width,
+                    row != NULL ? cell_text(each, value_of(each, row)).text : "-");
     }
 }
 
@@ -210,27 +201,16 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
     write_columns(COLUMNS_BUBBLE, row, writer);
     write_metrics(writer, "first", &result->first);
     write_metrics(writer, "last", &result->last);
-    json_write_key(writer, "start_first_layer");
-    json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
-    json_write_key(writer, "final_first_layer");
-    json_write_int_array(writer, result->final_first_layer, result->final_rank_count * chunks + 1);
-    json_write_key(writer, "peak_memory_bytes");
-    json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
+    json_put_int_array(writer, "start_first_layer", result->start_first_layer,
+                       result->stage_count + 1);
+    json_put_int_array(writer, "final_first_layer", result->final_first_layer,
+                       result->final_rank_count * chunks + 1);
+    json_put_int64_array(writer, "peak_memory_bytes", result->peak_memory_bytes,
+                         setup->machine.rank_count);
     if (result->fits && !result->is_memory_known) {
-        json_write_key(writer, "fits");
-        json_write_null(writer);
+        json_put_null(writer, "fits");
     } else {
         json_put_bool(writer, "fits", result->fits);
-    }
-}
-
-static void write_known(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    if (value > 0) {
-        json_write_int64(writer, value);
-    } else {
-        json_write_null(writer);
     }
 }
 
@@ -266,7 +246,8 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
     write_course(&row->course, writer);
     if (!row->result.executable) return;
-    write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
+    json_put_optional(writer, "total_ns_without_repacking",
+                      row->unpacked_ns > 0 ? row->unpacked_ns : -1);
     json_put_object(writer, "gpus");
     write_columns(COLUMNS_GPUS, row, writer);
     json_end_object(writer);
@@ -316,8 +297,7 @@ static void write_layout(const ana_setup *setup, json_writer *writer)
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-simulation/1");
     json_put_string(&writer, "name", setup->study->name);
     json_put_int64(&writer, "iterations", setup->iteration_count);
@@ -334,11 +314,11 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
         write_row(setup, &comparison->rows[row], &writer);
     }
     json_end_array(&writer);
-    write_known(&writer, "even_without_dynamism_ns", comparison->still_even_ns);
+    json_put_optional(&writer, "even_without_dynamism_ns",
+                      comparison->still_even_ns > 0 ? comparison->still_even_ns : -1);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&setup->study->inputs, &writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 // For people: the table, and below it what it cannot show; each section is left out where nothing
@@ -389,9 +369,7 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
     text_format(out, "%-*s %6d %6d", label_width, row->balancing->label, course->asked_count,
                 course->acted_count);
     for (int part = 0; part < 3; part++) {
-        char duration[32];
-        text_duration(spent_ns[part], duration);
-        text_format(out, " %10s", duration);
+        text_format(out, " %10s", text_duration(spent_ns[part]).text);
         overhead += (double)spent_ns[part];
     }
     if (result->executable) {
@@ -498,7 +476,6 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
 {
     const bal_training_result *result = &row->result;
     const ana_row *timed = result->executable ? row : NULL;
-    char memory[32] = "-";
     text_format(out, "%-*s", label_width, row->balancing->label);
     if (row->outcome != STATUS_OK) {
         text_format(out, "  infeasible: %s\n", row->message);
@@ -508,10 +485,8 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     print_columns(COLUMNS_TIMES, timed, out);
     print_columns(COLUMNS_BUBBLE, timed, out);
     print_columns(COLUMNS_LOADS, row, out);
-    if (timed != NULL && peak_bytes(row, setup) > 0) {
-        text_size(peak_bytes(row, setup), memory);
-    }
-    text_format(out, " %9s  %s\n", memory,
+    const bool has_peak = timed != NULL && peak_bytes(row, setup) > 0;
+    text_format(out, " %9s  %s\n", has_peak ? text_size(peak_bytes(row, setup)).text : "-",
                 timed != NULL ? fits_text(result, setup->machine.rank_memory_bytes)
                               : "loads only, not executable");
 }
@@ -581,10 +556,9 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
         print_row(setup, &comparison->rows[row], label_width, out);
     }
     text_append(out,
-                "\niteration: decisions and migration included. bubble_ratio: idle / total, in "
-                "the first and last iteration and over the run.\nimbalance: max / mean load of "
-                "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
-                "rank.\n");
+                "\niteration: decisions and migration included. bubble_ratio: idle / total, in the "
+                "first and last iteration and over the run.\nimbalance: max / mean load of the "
+                "ranks. rebal.: decisions that moved layers. peak mem: of the fullest rank.\n");
     print_stillness(comparison, out);
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
     print_equation_1(comparison, section_width, out);

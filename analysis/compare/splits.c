@@ -76,8 +76,7 @@ void ana_splits_write(const ana_splits *splits, ana_iteration_names names, json_
         const ana_split_step *step = &splits->steps[index];
         json_begin_object(writer);
         json_put_int64(writer, "from_iteration", number_of(names, step->from_iteration));
-        json_write_key(writer, "first_layer");
-        json_write_int_array(writer, step->first_layer, step->stage_count + 1);
+        json_put_int_array(writer, "first_layer", step->first_layer, step->stage_count + 1);
         json_end_object(writer);
     }
     json_end_array(writer);

@@ -1,4 +1,4 @@
-#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/converge_graph.h"
 
 #include <math.h>
 

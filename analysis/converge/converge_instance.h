@@ -1,8 +1,7 @@
 /// One run of a scheme from its initial loads to gamma, and what was seen on the way.
 #pragma once
 
-#include "analysis/converge/converge_bounds.h"
-#include "analysis/converge/converge_loads.h"
+#include "analysis/converge/converge_graph.h"
 #include "analysis/converge/converge_scheme.h"
 
 #include <stdatomic.h>

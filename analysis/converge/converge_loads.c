@@ -1,4 +1,4 @@
-#include "analysis/converge/converge_loads.h"
+#include "analysis/converge/converge_graph.h"
 
 #include <gsl/gsl_sort_double.h>
 

@@ -1,6 +1,6 @@
 #include "analysis/converge/converge_scheme.h"
 
-#include "analysis/converge/converge_loads.h"
+#include "analysis/converge/converge_graph.h"
 
 #include <math.h>
 #include <string.h>

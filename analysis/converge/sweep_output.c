@@ -4,12 +4,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
-enum {
-    DIGITS = 9, // what is left of numbers that came through libm
-    NUMBER_BYTES = 32
-};
+enum { DIGITS = 9 }; // what is left of numbers that came through libm
 
 static void put(json_writer *writer, const char *key, double value)
 {
@@ -96,19 +92,9 @@ void ana_sweep_write_json(const ana_sweep_answer *answer, text_buffer *out)
     text_append(out, "\n");
 }
 
-/// A count with commas between its thousands.
-static const char *count_of(double value, char out[NUMBER_BYTES])
+static text_words count_of(double value)
 {
-    char digits[NUMBER_BYTES];
-    if (isnan(value)) return "-";
-    const int length = snprintf(digits, sizeof digits, "%.0f", value);
-    int at = 0;
-    for (int digit = 0; digit < length && at < NUMBER_BYTES - 2; digit++) {
-        if (digit > 0 && (length - digit) % 3 == 0) out[at++] = ',';
-        out[at++] = digits[digit];
-    }
-    out[at] = '\0';
-    return out;
+    return isnan(value) ? (text_words){"-"} : text_grouped(value);
 }
 
 static void write_heading(const ana_sweep_answer *answer, text_buffer *out)
@@ -131,16 +117,12 @@ static void write_points(const ana_sweep_answer *answer, text_buffer *out)
                 "constant", "paper's bound", "repaired", "spectral");
     for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
         const ana_point_summary *at = &answer->summaries[point];
-        char constant[NUMBER_BYTES] = "-";
-        char number[5][NUMBER_BYTES];
-        if (!isnan(at->constant)) snprintf(constant, sizeof constant, "%.4f", at->constant);
         text_format(out, "%6d %9.3g %11s %11s %9s %16s %13s %13s\n",
                     answer->points[point].graph.node_count, answer->points[point].gamma,
-                    count_of((double)at->rounds_median, number[0]),
-                    count_of((double)at->rounds_p95, number[1]), constant,
-                    count_of((double)at->bound_paper, number[2]),
-                    count_of((double)at->bound_repaired, number[3]),
-                    count_of(at->rounds_spectral, number[4]));
+                    count_of((double)at->rounds_median).text, count_of((double)at->rounds_p95).text,
+                    isnan(at->constant) ? "-" : text_wording("%.4f", at->constant).text,
+                    count_of((double)at->bound_paper).text,
+                    count_of((double)at->bound_repaired).text, count_of(at->rounds_spectral).text);
     }
     text_append(out,
                 "\nrounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper's bound "

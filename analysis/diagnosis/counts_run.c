@@ -1,5 +1,5 @@
 /// Megatron-LM's files of tokens per expert: what they are of, before they are read as counts.
-#include "analysis/diagnosis/counts_run.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "models/experts/expert_counts.h"
 
@@ -99,9 +99,7 @@ static status find_in_folder(const char *folder, const ana_counted_layout *layou
     TRY(count_ranks(folder, &count, err));
     const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
     for (int rank = 0; rank < count; rank++) {
-        char path[PATH_BYTES];
-        snprintf(path, sizeof path, "%.*s/rank%d.jsonl", PATH_BYTES - 32, folder, rank);
-        paths[rank] = arena_string(memory, path);
+        paths[rank] = arena_format(memory, "%s/rank%d.jsonl", folder, rank);
     }
     return find_megatron(paths, count, folder, layout, memory, made, err);
 }

@@ -1,4 +1,4 @@
-#include "analysis/diagnosis/data_imbalance.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "analysis/diagnosis/plan_times.h"
 #include "balance/costs/layer_costs.h"

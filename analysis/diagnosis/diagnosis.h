@@ -2,16 +2,92 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
-#include "analysis/diagnosis/data_imbalance.h"
-#include "analysis/diagnosis/expert_imbalance.h"
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/verdict.h"
 #include "analysis/study/setup.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
+#include "base/text.h"
+#include "models/dynamism/dynamism.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+// Imbalance of data beside imbalance of layers: microbatches that take unlike long, as sequences
+// of unlike length make them, and what it would gain if they were alike.
+//
+// A long microbatch is long everywhere: in F where the model begins and in the backward where it
+// ends. Noise of single ops is not.
+
+/// From this correlation on microbatches are said to be of unlike length; as `dynmo stragglers`.
+extern const double ana_data_correlation_min;
+
+/// What `dynmo stragglers` finds of a run of which every op of every replica was recorded. Costs of
+/// layers are means over the replicas, in which unlike lengths vanish.
+typedef struct ana_known_lengths {
+    bool is_known;
+    double correlation;
+    double gain, low, high; // of microbatches that are alike; the interval as there
+    double stages_gain;     // of stages that are equally long
+} ana_known_lengths;
+
+typedef struct ana_data_imbalance {
+    bool is_known;            // microbatches are told apart, and are not all alike
+    double correlation;       // of F on the first half of the layers and the backward on the other
+                              // half, of one microbatch, about the iteration's means
+    double scatter_ratio;     // standard deviation of microbatches over their mean
+    double largest_over_mean; // mean over the iterations
+} ana_data_imbalance;
+
+/// Looks at the microbatches of a series.
+///
+/// Time O(iterations x layers x microbatches).
+ana_data_imbalance ana_data_imbalance_of(const ana_series *series);
+
+/// What iterations take under a plan that is kept if each of their microbatches cost what they cost
+/// in the mean: more than any packing reaches.
+///
+/// @param first_layer [stages + 1]
+/// @param taken_ns    [series->count] out
+/// @return what the simulator returns
+status ana_alike_take(const ana_setup *setup, const ana_series *series, const int *first_layer,
+                      arena *memory, int64_t *taken_ns, error_message *err);
+
+// The experts of a run whose tokens were counted: which have most tokens, and how long each layer
+// waits for the rank that holds them. No split of the layers into stages mends that.
+
+enum { ANA_HOT_EXPERTS = 3 };
+
+/// Of a layer, in the mean of the iterations; tokens are those of an iteration.
+typedef struct ana_expert_layer {
+    int layer;                     // of the model, from its embedding on
+    int busiest_rank;              // of those that share the experts: the one that is it most often
+    double max_over_mean;          // tokens of the busiest rank over the ranks' mean
+    int hot[ANA_HOT_EXPERTS];      // experts with most tokens
+    double times[ANA_HOT_EXPERTS]; // over the experts' mean
+    int hot_count;
+} ana_expert_layer;
+
+typedef struct ana_expert_imbalance {
+    int expert_count;               // of a layer; 0: no tokens were counted
+    int rank_count;                 // that share them, each as many as the next
+    double max_over_mean;           // over the layers with experts
+    const ana_expert_layer *layers; // [layer_count] largest max_over_mean first
+    int layer_count;
+} ana_expert_imbalance;
+
+/// @param dynamism   NULL, or a case without experts: none
+/// @param rank_count divides the experts
+/// @return what the case returns
+///
+/// Time O(iterations x layers x experts).
+status ana_expert_imbalance_of(model_dynamism *dynamism, const ana_series *series, int rank_count,
+                               arena *memory, ana_expert_imbalance *made, error_message *err);
+
+/// Appends a section for people, and the member "experts"; nothing where there are none.
+void ana_expert_imbalance_print(const ana_expert_imbalance *of, text_buffer *out);
+void ana_expert_imbalance_write(const ana_expert_imbalance *of, json_writer *writer);
 
 typedef struct ana_diagnosis_options {
     double threshold_ratio;    // gain over the better of `even` and `tuned` from which balancing
@@ -86,3 +162,38 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
 /// @param trace_path of the store as the reader calls it, for commands; NULL: of counts
 void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out);
 void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out);
+
+// Tokens per expert that a run of Megatron-LM has left: which files there are, and what they are
+// of, before the reader of counts (models/experts/expert_counts.h) is told what they must fit.
+
+/// What is known of the run beside its files.
+typedef struct ana_counted_layout {
+    int layer_count;  // transformer layers of the model
+    int expert_count; // of a layer
+    int stage_count;  // pipeline stages of the run that wrote the files; they divide layer_count
+} ana_counted_layout;
+
+/// Counts of a run. Strings and arrays are carved from the arena given to the reader.
+typedef struct ana_counted_run {
+    const char **files;     // [stage_count][expert_parallel]
+    const int *first_layer; // [stage_count]
+    int stage_count;
+    int expert_parallel;  // ranks that share experts
+    int microbatch_count; // of an iteration; half of the rows where recomputation repeats them
+    int last_iteration;
+} ana_counted_run;
+
+/// Looks at one of Megatron's files, or at a folder that holds rank<r>.jsonl or
+/// tokens_per_expert/rank<r>.jsonl.
+///
+/// Ranks are numbered stage by stage, and within a stage those that share experts follow each
+/// other, as with Megatron's default order. Where a stage has several such groups the first one
+/// counts.
+///
+/// @return STATUS_IO; STATUS_FORMAT naming file and line, or the folder: no files, a rank missing,
+///         files that stages and experts do not divide; STATUS_INVALID: stages that do not
+///         divide the layers
+///
+/// Time: reads the first file once.
+status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,
+                            ana_counted_run *run, error_message *err);

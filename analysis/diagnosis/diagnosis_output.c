@@ -91,16 +91,14 @@ static void print_row(const ana_diagnosis *of, const ana_row_gain *gain, text_bu
     const ana_row *row = gain->row;
     const int moves = row->result.rebalance_count;
     char remark[96] = "";
-    char overhead[32];
     if (row->outcome != STATUS_OK) {
         text_format(out, "  %-*s  infeasible: %s\n", LABEL_WIDTH, row->balancing->label,
                     row->message);
         return;
     }
-    text_duration(gain->overhead_ns / of->series->count, overhead);
     if (ana_balancing_is_dynamic(row->balancing)) {
         snprintf(remark, sizeof remark, "%d move%s, %s per iteration", moves, moves == 1 ? "" : "s",
-                 overhead);
+                 text_duration(gain->overhead_ns / of->series->count).text);
     }
     print_gain(row->balancing->label, &gain->interval, remark, out);
 }
@@ -256,8 +254,8 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
     write_interval(writer, "kept_split", &of->kept);
     write_interval(writer, "best_over_kept_split", &of->evidence.best_over_kept);
     write_interval(writer, "contiguous_bound", &of->evidence.bound);
-    json_write_key(writer, "kept_first_layer");
-    json_write_int_array(writer, of->kept_first_layer, of->setup->stage_count + 1);
+    json_put_int_array(writer, "kept_first_layer", of->kept_first_layer,
+                       of->setup->stage_count + 1);
 }
 
 static void write_data(json_writer *writer, const ana_diagnosis *of)
@@ -272,8 +270,7 @@ static void write_data(json_writer *writer, const ana_diagnosis *of)
 
 void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-diagnosis/1");
     json_put_string(&writer, "verdict", ana_verdict_name(diagnosis->judgement.verdict));
     json_put_string(&writer, "ground", ana_ground_name(diagnosis->judgement.ground));
@@ -284,6 +281,5 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
     ana_expert_imbalance_write(&diagnosis->experts, &writer);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&diagnosis->setup->study->inputs, &writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }

@@ -1,4 +1,4 @@
-#include "analysis/diagnosis/expert_imbalance.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include <gsl/gsl_statistics_double.h>
 #include <gsl/gsl_statistics_int.h>
@@ -143,8 +143,7 @@ void ana_expert_imbalance_write(const ana_expert_imbalance *of, json_writer *wri
         json_put_int64(writer, "layer", each->layer);
         json_put_int64(writer, "busiest_rank", each->busiest_rank);
         json_put_rounded(writer, "max_over_mean", each->max_over_mean, DIGITS);
-        json_write_key(writer, "hot_experts");
-        json_write_int_array(writer, each->hot, each->hot_count);
+        json_put_int_array(writer, "hot_experts", each->hot, each->hot_count);
         json_end_object(writer);
     }
     json_end_array(writer);

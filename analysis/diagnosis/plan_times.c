@@ -1,6 +1,6 @@
 #include "analysis/diagnosis/plan_times.h"
 
-#include "analysis/check/plan_prediction.h"
+#include "analysis/check/check.h"
 #include "analysis/compare/compare.h"
 #include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"

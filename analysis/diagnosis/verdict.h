@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

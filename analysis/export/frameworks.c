@@ -227,13 +227,10 @@ static void write_deepspeed(const bal_plan *plan, const int *parts, text_buffer 
 
 static void write_deepspeed_json(const int *parts, int stage_count, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_int64(&writer, "num_stages", stage_count);
-    json_write_key(&writer, "parts");
-    json_write_int_array(&writer, parts, stage_count + 1);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_put_int_array(&writer, "parts", parts, stage_count + 1);
+    json_line_end(&writer);
 }
 
 status ana_export_deepspeed(const bal_plan *plan, int before, int after, const ana_export_how *how,

@@ -4,7 +4,7 @@
 /// Every writer appends a file, or with as_json an object. On failure out is untouched.
 #pragma once
 
-#include "analysis/export/launch.h"
+#include "analysis/study/setup.h"
 #include "balance/plan.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
@@ -12,6 +12,44 @@
 #include "base/text.h"
 
 #include <stdbool.h>
+
+// What launches a point of a study besides its plan: degrees, batch, precision, recomputation, in
+// the words of each framework.
+
+/// What a launcher is told. All of it is of one study.
+typedef struct ana_launch {
+    bool is_known; // false: a plan alone; the rest is then 0
+    model_parallel parallel;
+    model_dtype dtype; // MODEL_DTYPE_UNKNOWN: a trace's, which does not say
+    int microbatch_size, sequence_length;
+    int prediction_layer_count; // modules of multi-token prediction, on the last stage
+    int64_t global_batch;       // sequences of all replicas
+} ana_launch;
+
+/// @param setup open; its first replicas' degrees count
+ana_launch ana_launch_of(const ana_setup *setup);
+
+/// Appends the options of Megatron-LM, one line each, indented. Appends nothing of a plan alone.
+/// Source: megatron/training/arguments.py of core 0.16.
+///
+/// @return STATUS_UNSUPPORTED for a precision or recomputation that has no option, naming it
+status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_message *err);
+
+/// The same as overrides of a recipe of Megatron-Bridge, in Hydra's form.
+status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_message *err);
+
+/// The same as members of torchtitan's ParallelismConfig (0.3); and, as Python, what is no member.
+///
+/// @return STATUS_UNSUPPORTED where experts are divided by tensors, for a precision that takes a
+///         converter of the model, and for a recomputation that has no class
+status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_message *err);
+status ana_launch_torchtitan_rest(const ana_launch *launch, text_buffer *out, error_message *err);
+
+/// The same as lines of a DeepSpeed configuration, in Python.
+///
+/// @return STATUS_UNSUPPORTED for degrees and recomputations that its pipeline has not, naming them
+status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text_buffer *out,
+                            error_message *err);
 
 typedef struct ana_export_how {
     bool as_json;
@@ -76,3 +114,43 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
 /// @return STATUS_UNSUPPORTED for a placement with two copies of a stage
 status ana_export_pytorch(const bal_schedule *schedule, bool is_exact, text_buffer *out,
                           error_message *err);
+
+// A recipe for giving nodes of a running job back when re-packing needs them no more: a shell
+// script made from the plans of a run, for Slurm, for Kubernetes (a Job per size) or for the MIG
+// instances of one node, each of which then counts as a node of one GPU.
+//
+// Slurm makes a running job smaller by whole nodes and never larger, keeps the node that runs the
+// batch script, and ends every job step that runs on a node which it takes back. So a node is
+// given back where no later plan of the run uses any of its GPUs, and the training is one job step
+// per size of the job, from checkpoint to checkpoint.
+// Source: scontrol(1), `update` of NumNodes and NodeList; Slurm's FAQ on shrinking jobs.
+
+/// A plan, and the iteration from which on it is in force.
+typedef struct ana_plan_step {
+    int from_iteration;
+    bal_plan plan;
+} ana_plan_step;
+
+/// What a recipe is made from. Borrowed for the call.
+typedef struct ana_slurm_shrink {
+    const char *manager;        // "slurm-shrink", "kubernetes-jobs" or "mig": the template
+    const char *origin;         // names run and row, for the recipe's head and for messages
+    const ana_plan_step *steps; // [step_count] iterations ascend from 0; the plan of the start is
+                                // on all ranks
+    int step_count;
+    int end_iteration; // iterations of the run
+    int gpus_per_rank; // >= 1
+    int gpus_per_node; // >= 1; nodes are consecutive GPUs, as in bal_gpu_layout
+} ana_slurm_shrink;
+
+/// Appends the recipe. Tasks are GPUs in the order of the nodes; plans are written with the ranks
+/// of the job step that they begin, numbered anew without those that are given back.
+///
+/// @return STATUS_INVALID: no plan releases ranks; released ranks make further replicas; no node
+///         is free for good, or only the one with the batch script; a job step would have a node of
+///         which only some GPUs are used. STATUS_FORMAT for a plan of ranks that the run does not
+///         have. out is then untouched.
+///
+/// Time O(steps x (replicas x ranks + nodes)).
+status ana_slurm_shrink_write(const ana_slurm_shrink *shrink, arena *memory, text_buffer *out,
+                              error_message *err);

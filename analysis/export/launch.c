@@ -1,7 +1,6 @@
-#include "analysis/export/launch.h"
+#include "analysis/export/frameworks.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 ana_launch ana_launch_of(const ana_setup *setup)
 {

@@ -1,5 +1,5 @@
 /// Finds when each node is needed last, and fills the template of the recipe.
-#include "analysis/export/slurm_shrink.h"
+#include "analysis/export/frameworks.h"
 
 #include "base/embedded.h"
 #include "base/json.h"

@@ -43,9 +43,7 @@ static const char *change_of(ana_rows *rows, json_value object)
     if (json_is_missing(object)) return NULL;
     json_writer writer = json_writer_init(&text);
     json_write_value(&writer, object);
-    const char *kept = arena_string(rows->memory, text.bytes);
-    text_free(&text);
-    return kept;
+    return text_keep(&text, rows->memory);
 }
 
 /// Adds the number of the row.
@@ -161,7 +159,7 @@ static status make_speed_up(playing *at, error_message *err)
 
 static const char *idle_of(playing *at, const char *label)
 {
-    return ana_rows_text(at->rows, "%s, idle over total", label);
+    return arena_format(at->rows->memory, "%s, idle over total", label);
 }
 
 /// Under the split that the speed-up played last is over.
@@ -260,9 +258,9 @@ static status calibrate_ranges(const playing *at, double wanted, const char **ra
         calibrated found;
         TRY(calibrate(at, range, wanted, &found, err));
         ana_interval_add(value, found.value);
-        ranges[range] = own == NULL ? ana_rows_text(at->rows, "%s", found.change)
-                                    : ana_rows_text(at->rows, "%.*s,%s", (int)strlen(own) - 1, own,
-                                                    found.change + 1);
+        ranges[range] = own == NULL ? arena_format(at->rows->memory, "%s", found.change)
+                                    : arena_format(at->rows->memory, "%.*s,%s",
+                                                   (int)strlen(own) - 1, own, found.change + 1);
     }
     return STATUS_OK;
 }
@@ -282,21 +280,21 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
     const ana_speed_up *result = &at->speed_up;
     const bool is_reached = fabs(result->before.value - wanted) < 0.005;
     ana_rows_add(rows, before, &result->before, idle_of(at, result->still),
-                 ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at, "what"),
-                               value->value, value->low, value->high,
-                               is_reached ? "" : ": the nearest that it reaches",
-                               text_of(at, "calibration")))
+                 arena_format(rows->memory, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at, "what"),
+                              value->value, value->low, value->high,
+                              is_reached ? "" : ": the nearest that it reaches",
+                              text_of(at, "calibration")))
         ->agreement = ANA_AGREEMENT_CALIBRATED;
     ana_reproduced *row =
         ana_rows_add(rows, after, &result->after, idle_of(at, result->dynamic), "");
     row->bound = result->after_bound.low;
     if (row->bound > row->published && !is_chosen(at)) row->agreement = ANA_AGREEMENT_UNREACHABLE;
-    row->note = ana_rows_text(rows,
-                              "%.3f above the published number; no contiguous plan leaves less "
-                              "than %.3f with these skews, were it chosen anew in every iteration "
-                              "for nothing.%s",
-                              row->simulated - row->published, result->after_bound.value,
-                              is_chosen(at) ? " Other loads would: see the chosen ones." : "");
+    row->note = arena_format(rows->memory,
+                             "%.3f above the published number; no contiguous plan leaves less "
+                             "than %.3f with these skews, were it chosen anew in every iteration "
+                             "for nothing.%s",
+                             row->simulated - row->published, result->after_bound.value,
+                             is_chosen(at) ? " Other loads would: see the chosen ones." : "");
 }
 
 /// One input is set so that the bubble under the best static split is the published one; what
@@ -305,8 +303,8 @@ static status make_calibrated_bubbles(playing *at, error_message *err)
 {
     ana_rows *rows = at->rows;
     const char *prefix = text_of(at, "prefix");
-    const char *before = ana_rows_text(rows, "%sbubble before", prefix);
-    const char *after = ana_rows_text(rows, "%sbubble after", prefix);
+    const char *before = arena_format(rows->memory, "%sbubble before", prefix);
+    const char *after = arena_format(rows->memory, "%sbubble after", prefix);
     const double wanted = ana_rows_published(rows, before);
     const double left = ana_rows_published(rows, after);
     const char *ranges[RANGES_MAX];
@@ -318,13 +316,14 @@ static status make_calibrated_bubbles(playing *at, error_message *err)
                                    .range_count = at->range_count};
     TRY(ana_speed_up_play(&set, &at->speed_up, err));
     add_bubbles(at, before, after, wanted, &value);
-    ana_rows_add_speed_up(rows, ana_rows_text(rows, "%sspeed-up over static", prefix), at->baseline,
-                          &at->speed_up, text_of(at, "note"));
+    ana_rows_add_speed_up(rows, arena_format(rows->memory, "%sspeed-up over static", prefix),
+                          at->baseline, &at->speed_up, text_of(at, "note"));
     if (is_chosen(at)) rows->rows[rows->count - 1].agreement = ANA_AGREEMENT_PREDICTED;
     const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
-    ana_rows_add(rows,
-                 ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
-                 &identity, "the published bubble before", "(1 - after) / (1 - before).")
+    ana_rows_add(
+        rows,
+        arena_format(rows->memory, "%sspeed-up over static, of the published bubbles", prefix),
+        &identity, "the published bubble before", "(1 - after) / (1 - before).")
         ->agreement = ANA_AGREEMENT_CONSISTENT;
     return STATUS_OK;
 }
@@ -354,13 +353,13 @@ static status make_repacking(playing *at, error_message *err)
         ana_interval_add(&kept, (double)packed->unpacked_ns / (double)packed->result.total_ns);
         ana_interval_add(&share, total > 1 ? log(replicas) / log(total) : 0);
     }
-    ana_rows_add(rows, ana_rows_text(rows, "mean GPUs of 8%s", which), &ranks,
+    ana_rows_add(rows, arena_format(rows->memory, "mean GPUs of 8%s", which), &ranks,
                  "8 GPUs a pipeline, mean over time", text_of(at, "note"));
-    ana_rows_add(rows, ana_rows_text(rows, "throughput kept%s", which), &kept,
+    ana_rows_add(rows, arena_format(rows->memory, "throughput kept%s", which), &kept,
                  "the same without re-packing", "");
-    ana_rows_add(rows, ana_rows_text(rows, "share of the gain, least%s", which), &share,
+    ana_rows_add(rows, arena_format(rows->memory, "share of the gain, least%s", which), &share,
                  "the gain over even (Megatron)", "As the next row.");
-    ana_rows_add(rows, ana_rows_text(rows, "share of the gain, most%s", which), &share,
+    ana_rows_add(rows, arena_format(rows->memory, "share of the gain, most%s", which), &share,
                  "the gain over even (Megatron)",
                  "Released GPUs make further replicas, the global batch held: log of the factor of "
                  "re-packing over log of the whole speed-up. The paper says 0.04 to 0.11.");
@@ -388,8 +387,9 @@ static status make_overhead(playing *at, error_message *err)
     }
     for (int part = 0; part < PARTS; part++) {
         ana_rows_add(at->rows,
-                     ana_rows_text(at->rows, "%s, %s", text_of(at, "quantity"), parts[part]),
-                     &share[part], ana_rows_text(at->rows, "%s, share of the time", label), "");
+                     arena_format(at->rows->memory, "%s, %s", text_of(at, "quantity"), parts[part]),
+                     &share[part], arena_format(at->rows->memory, "%s, share of the time", label),
+                     "");
     }
     return STATUS_OK;
 }
@@ -452,8 +452,8 @@ static status make_chosen_loads(playing *at, error_message *err)
     const double numbers[] = {result.idle_even, result.idle_balanced, result.speed_up};
     for (int number = 0; number < 3; number++) {
         const ana_interval interval = ana_interval_of(numbers[number]);
-        const char *quantity = ana_rows_text(at->rows, "%s%s, of chosen loads",
-                                             text_of(at, "prefix"), quantities[number]);
+        const char *quantity = arena_format(at->rows->memory, "%s%s, of chosen loads",
+                                            text_of(at, "prefix"), quantities[number]);
         ana_rows_add(at->rows, quantity, &interval, text_of(at, "baseline"),
                      number == 0 ? text_of(at, "note") : "")
             ->agreement = ANA_AGREEMENT_CONSISTENT;

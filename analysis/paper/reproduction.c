@@ -33,10 +33,7 @@ static status choose(const char *const *names, int name_count, ana_reproduction 
         known[index] = ana_paper_text(json_element(all, index), "name");
     }
     for (int name = 0; name < name_count; name++) {
-        int found = 0;
-        while (found < count && strcmp(known[found], names[name]) != 0) {
-            found++;
-        }
+        const int found = text_find(names[name], known, count);
         if (found == count) {
             char suggestion[TEXT_SUGGESTION_BYTES];
             return error_set(err, STATUS_INVALID, "unknown experiment '%.40s'%s", names[name],
@@ -194,11 +191,9 @@ void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *o
                 "paper leaves open.\nbound: no contiguous plan and no schedule gets further with "
                 "the costs of these ranges.\npredicted: no input depends on the published number. "
                 "consistent: an identity of the inputs, or of chosen ones. calibrated: the row\nis "
-                "the calibration. "
-                "unreachable: the bound is short "
-                "of the\npublished number over these ranges, not beyond them.\noutcome: agrees if "
-                "the published number lies between low and high; open if none is published or none "
-                "was played.\n");
+                "the calibration. unreachable: the bound is short of the\npublished number over "
+                "these ranges, not beyond them.\noutcome: agrees if the published number lies "
+                "between low and high; open if none is published or none was played.\n");
 }
 
 static void write_row(json_writer *writer, const ana_reproduced *row)

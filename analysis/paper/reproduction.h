@@ -12,8 +12,6 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#include <stdbool.h>
-
 /// The studies of the experiments by name, for example "paper-pruning".
 extern const embedded_file ana_paper_studies[];
 

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,16 +32,6 @@ const char *ana_paper_element_text(json_value array, int index)
     const char *text = "";
     (void)json_string(json_element(array, index), &text, NULL);
     return text;
-}
-
-const char *ana_rows_text(ana_rows *rows, const char *format, ...)
-{
-    char text[800];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return arena_string(rows->memory, text);
 }
 
 ana_interval ana_interval_of(double number)
@@ -133,7 +122,7 @@ void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline ba
                            const ana_speed_up *result, const char *note)
 {
     const char *against = baseline == ANA_BASELINE_STATIC
-                              ? ana_rows_text(rows, "%s, the same model", result->still)
+                              ? arena_format(rows->memory, "%s, the same model", result->still)
                               : "even, without the dynamism";
     ana_reproduced *row = ana_rows_add(rows, quantity, &result->total, against, note);
     row->bound = result->bound.high;

@@ -23,10 +23,6 @@ double ana_paper_number(json_value object, const char *key);
 double ana_paper_element(json_value array, int index);
 const char *ana_paper_element_text(json_value array, int index);
 
-/// A text that lives as long as the rows.
-const char *ana_rows_text(ana_rows *rows, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 // One study played with other values at some of its places, in trial.c: what numbers are made of.
 
 enum { ANA_TRIAL_ROWS_MAX = 16, ANA_TRIAL_LABEL_BYTES = 64 };

@@ -166,7 +166,7 @@ static void add_cell(table1 *table, const cell *at, ana_interval *rate_errors,
 {
     static const char *const names[METHODS] = {"Megatron", "Diffusion", "Partition"};
     const char *place =
-        ana_rows_text(table->rows, "%d layers, %d GPUs", at->layer_count, at->gpu_count);
+        arena_format(table->rows->memory, "%d layers, %d GPUs", at->layer_count, at->gpu_count);
     const bool is_row = at->layer_count == CALIBRATION_LAYERS;
     const bool is_column = at->gpu_count == CALIBRATION_GPUS;
     for (int method = 0; method < METHODS; method++) {
@@ -174,7 +174,7 @@ static void add_cell(table1 *table, const cell *at, ana_interval *rate_errors,
         for (int profile = 0; profile < PROFILES; profile++) {
             ana_interval_add(&rate, SAMPLES / at->seconds[profile][method]);
         }
-        add_number(table, ana_rows_text(table->rows, "%s, %s", place, names[method]), &rate,
+        add_number(table, arena_format(table->rows->memory, "%s, %s", place, names[method]), &rate,
                    at->published[method],
                    is_row ? method != DIFFUSION : is_column && method == MEGATRON,
                    "samples per second", rate_errors);
@@ -185,8 +185,8 @@ static void add_cell(table1 *table, const cell *at, ana_interval *rate_errors,
         ana_interval_add(&speed_up,
                          seconds[MEGATRON] / fmin(seconds[DIFFUSION], seconds[PARTITION]));
     }
-    add_number(table, ana_rows_text(table->rows, "%s, speed-up", place), &speed_up, at->speed_up,
-               is_row, "even (Megatron)", speed_up_errors);
+    add_number(table, arena_format(table->rows->memory, "%s, speed-up", place), &speed_up,
+               at->speed_up, is_row, "even (Megatron)", speed_up_errors);
 }
 
 /// The errors that taking every speed-up for the mean of the calibration's row would make.
@@ -212,21 +212,21 @@ static void add_constant(table1 *table)
     errors.value /= errors.count;
     ana_rows_add(table->rows, "mean error of speed-ups, were all as with 24 layers", &errors,
                  "the same cells; high: the largest",
-                 ana_rows_text(table->rows,
-                               "Every speed-up taken for %.3f, the mean of the published ones with "
-                               "24 layers: what simulating the others adds to that is the "
-                               "difference.",
-                               constant))
+                 arena_format(table->rows->memory,
+                              "Every speed-up taken for %.3f, the mean of the published ones with "
+                              "24 layers: what simulating the others adds to that is the "
+                              "difference.",
+                              constant))
         ->agreement = ANA_AGREEMENT_CONSISTENT;
 }
 
 static void add_errors(table1 *table, const char *quantity, ana_interval *errors, const char *note)
 {
     errors->value /= errors->count;
-    ana_rows_add(
-        table->rows, quantity, errors,
-        ana_rows_text(table->rows, "the %d predicted cells; high: the largest", errors->count),
-        note);
+    ana_rows_add(table->rows, quantity, errors,
+                 arena_format(table->rows->memory, "the %d predicted cells; high: the largest",
+                              errors->count),
+                 note);
 }
 
 /// Cells of the table in which the dense model fits or does not as the paper says.
@@ -236,8 +236,8 @@ static status add_memory(table1 *table, error_message *err)
     int agreeing = 0;
     for (int index = 0; index < table->count; index++) {
         const cell *at = &table->cells[index];
-        const char *const change = ana_rows_text(
-            table->rows,
+        const char *const change = arena_format(
+            table->rows->memory,
             "{\"training.layers\":%d,\"pipeline.stages\":%d,\"training.attention\":\"unfused\","
             "\"model\":\"gpt-dynmo\",\"dynamism\":null,\"balancing\":[{\"balancer\":\"even\"}]}",
             at->layer_count, at->gpu_count);
@@ -252,8 +252,8 @@ static status add_memory(table1 *table, error_message *err)
         if (played == STATUS_OK && is_published) continue;
         const ana_interval fits = ana_interval_of(played == STATUS_OK);
         ana_rows_add(table->rows,
-                     ana_rows_text(table->rows, "%d layers, %d GPUs, fits (1) or not (0)",
-                                   at->layer_count, at->gpu_count),
+                     arena_format(table->rows->memory, "%d layers, %d GPUs, fits (1) or not (0)",
+                                  at->layer_count, at->gpu_count),
                      &fits, against, "")
             ->published = is_published;
     }
@@ -296,11 +296,11 @@ status ana_play_table1(ana_rows *rows, json_value published, error_message *err)
         if (at->speed_up > 0) add_cell(&table, at, &rate_errors, &speed_up_errors);
     }
     add_errors(&table, "mean error of speed-ups", &speed_up_errors,
-               ana_rows_text(rows,
-                             "Two numbers are set: the spread, %.3f (%.3f to %.3f), by the row of "
-                             "24 layers, and the speed of a GPU by the column of Megatron on 8 "
-                             "GPUs.",
-                             spread.value, spread.low, spread.high));
+               arena_format(rows->memory,
+                            "Two numbers are set: the spread, %.3f (%.3f to %.3f), by the row of "
+                            "24 layers, and the speed of a GPU by the column of Megatron on 8 "
+                            "GPUs.",
+                            spread.value, spread.low, spread.high));
     add_constant(&table);
     add_errors(&table, "mean error of samples per second", &rate_errors,
                "The paper's runs slow down by less than twice from 24 to 56 layers, and from 8 to "

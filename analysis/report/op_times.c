@@ -1,5 +1,5 @@
 /// Sums a timeline up by stage and kind of op.
-#include "analysis/report/op_times.h"
+#include "analysis/report/recording.h"
 
 #include "analysis/compare/senders.h"
 

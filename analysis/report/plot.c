@@ -1,4 +1,4 @@
-#include "analysis/report/plot.h"
+#include "analysis/report/report.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -86,10 +86,9 @@ static status read_provenance(trace_store *store, ana_recorded *recorded, arena 
     add_fact(facts, &count, "started", info->started_at);
     add_fact(facts, &count, "finished", info->finished_at);
     for (int file = 0; file < file_count && count < FACTS_MAX; file++) {
-        char value[512];
-        snprintf(value, sizeof value, "%.400s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")",
-                 files[file].path, files[file].bytes, files[file].hash);
-        add_fact(facts, &count, "input", arena_string(memory, value));
+        const char *value = arena_format(memory, "%s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")",
+                                         files[file].path, files[file].bytes, files[file].hash);
+        add_fact(facts, &count, "input", value);
     }
     recorded->provenance = facts;
     recorded->provenance_count = count;

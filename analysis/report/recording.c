@@ -1,7 +1,6 @@
 /// Writes a run into the store while it is played.
 #include "analysis/report/recording.h"
 
-#include "analysis/report/op_times.h"
 #include "analysis/report/timeline_file.h"
 #include "balance/plan.h"
 #include "base/arena.h"
@@ -270,16 +269,16 @@ static status put_outcome(ana_recording *recording, const ana_comparison *compar
 }
 
 status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
-                            const error_message *outcome, error_message *err)
+                            status outcome, error_message *err)
 {
-    status result = STATUS_OK;
-    if (comparison != NULL) result = put_outcome(recording, comparison, err);
-    const error_message *ended = result == STATUS_OK ? outcome : err;
     error_message later = {0};
-    const status finished = trace_run_finish(recording->run, ended, &later);
-    if (result == STATUS_OK && finished != STATUS_OK) {
-        result = error_set(err, finished, "%s", later.message);
+    if (outcome == STATUS_OK && comparison != NULL) {
+        outcome = put_outcome(recording, comparison, err);
     }
+    const error_message why = err != NULL ? *err : (error_message){.code = outcome};
+    const status finished =
+        trace_run_finish(recording->run, outcome == STATUS_OK ? NULL : &why, &later);
     recording_free(recording);
-    return result;
+    if (outcome != STATUS_OK || finished == STATUS_OK) return outcome;
+    return error_set(err, finished, "%s", later.message);
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
+#include "balance/timeline.h"
+#include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/runs.h"
 #include "traces/store/store.h"
@@ -31,7 +33,24 @@ ana_listener ana_recording_listener(ana_recording *recording);
 
 /// Ends the run; the recording is gone afterwards, also on failure.
 ///
-/// @param comparison NULL where the comparison failed
-/// @param outcome    NULL or why it failed
+/// @param comparison not read where outcome is a failure; NULL: there is none
+/// @param outcome    of the run, with its message in err
+/// @return outcome; where that is STATUS_OK, what the store says
 status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
-                            const error_message *outcome, error_message *err);
+                            status outcome, error_message *err);
+
+// What the ops of each stage took in one iteration, and how long the messages travelled that ranks
+// waited for: a timeline in a few numbers, for the store and for checks.
+
+/// Sums a timeline up.
+///
+/// A message counts as awaited where the rank had been idle for at least half of its way when it
+/// came. Elsewhere the time from the sender's end to the receiver's begin is not how long the
+/// message travelled: it lay there while the rank was busy, or overhead is all that was waited for.
+///
+/// @param iteration stands in the rows
+/// @param rows      [*count] out, from memory: a row for each stage and kind that the timeline has,
+///                  by stage and kind
+/// Time O(ops log ops).
+void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
+                     trace_run_op_time **rows, int *count);

@@ -1,6 +1,5 @@
 #include "analysis/report/report.h"
 
-#include "analysis/report/plot.h"
 #include "balance/metrics.h"
 
 #include <stdio.h>
@@ -27,7 +26,6 @@ static void append_panel(const ana_timeline *timeline, int panel, text_buffer *s
         [OP_FORWARD] = 0, [OP_BACKWARD_INPUT] = 1, [OP_BACKWARD_WEIGHT] = 2, [OP_BACKWARD] = 3};
     const bal_schedule *schedule = &timeline->schedule;
     const bal_metrics metrics = bal_metrics_of(&timeline->timeline);
-    char makespan[32];
     char title[256];
     text_format(settings, "$ops_%d << EOD\n", panel);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
@@ -40,9 +38,9 @@ static void append_panel(const ana_timeline *timeline, int panel, text_buffer *s
                         colors[schedule->ops[op].kind], name);
         }
     }
-    text_duration(metrics.makespan_ns, makespan);
     snprintf(title, sizeof title, "%s, iteration %d: makespan %s, bubble_ratio %.3f",
-             timeline->label, timeline->iteration, makespan, metrics.bubble_ratio);
+             timeline->label, timeline->iteration, text_duration(metrics.makespan_ns).text,
+             metrics.bubble_ratio);
     text_format(settings, "EOD\ntitle_%d = ", panel);
     ana_plot_quote(settings, title);
     text_append(settings, "\n");

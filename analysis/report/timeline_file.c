@@ -40,13 +40,11 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out)
     json_put_int64(&writer, "chunks", schedule->chunk_count);
     json_put_string(&writer, "placement", bal_placement_name(schedule->placement));
     json_put_int64(&writer, "microbatches", schedule->microbatch_count);
-    json_write_key(&writer, "first_layer");
-    json_write_int_array(&writer, timeline->first_layer, stages + 1);
+    json_put_int_array(&writer, "first_layer", timeline->first_layer, stages + 1);
     const int64_t *const changes[] = {timeline->memory_forward, timeline->memory_backward_input,
                                       timeline->memory_backward_weight};
     for (int pass = 0; pass < PASSES; pass++) {
-        json_write_key(&writer, memory_keys[pass]);
-        json_write_int64_array(&writer, changes[pass], stages);
+        json_put_int64_array(&writer, memory_keys[pass], changes[pass], stages);
     }
     json_write_key(&writer, "ops");
     write_ops(timeline, &writer);

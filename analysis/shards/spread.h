@@ -8,7 +8,6 @@
 #include "base/text.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /// The items i with i % count == index. A count of 0 means all items.

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { CORES_MAX = 4096 };
 

@@ -1,16 +1,15 @@
 #include "analysis/stragglers/causes.h"
 
 #include "analysis/diagnosis/verdict.h"
-#include "analysis/stragglers/work_times.h"
+#include "analysis/stragglers/op_graph.h"
 #include "base/text.h"
 
 #include <gsl/gsl_cdf.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVIDENCE_BYTES = 400, STEPS_MIN = 3 };
+enum { STEPS_MIN = 3 };
 
 /// What is enough to speak of a cause, besides its gain.
 static const double worker_factor_min = 1.05;
@@ -146,7 +145,7 @@ static void measure_gain(finding *of, ana_cause *cause)
 }
 
 /// One slow worker, or several.
-static bool find_workers(finding *of, char *evidence)
+static bool find_workers(finding *of, text_buffer *evidence)
 {
     const ana_op_run *run = of->run;
     int count = 0;
@@ -165,8 +164,8 @@ static bool find_workers(finding *of, char *evidence)
             slowest = worker;
         }
     }
-    snprintf(
-        evidence, EVIDENCE_BYTES,
+    text_format(
+        evidence,
         "%d of %d workers take longer than the other replicas of their stage in every step; "
         "replica %d, stage %d takes %.2f times as long, +- %.3f (the run slows down %.3f times "
         "by it alone)",
@@ -238,13 +237,10 @@ static void find_split(finding *of)
     free(scratch);
 }
 
-static bool find_stages(finding *of, char *evidence)
+static bool find_stages(finding *of, text_buffer *evidence)
 {
     const int stages = of->run->stage_count;
     const ana_stage_split *split = &of->causes->split;
-    text_buffer text = {0};
-    char longest_text[32];
-    char unit_text[32];
     int longest = 0;
     find_split(of);
     for (int stage = 1; stage < stages; stage++) {
@@ -253,26 +249,23 @@ static bool find_stages(finding *of, char *evidence)
     of->causes->all[ANA_CAUSE_STAGE].name = longest == stages - 1 ? "last stage too long"
                                             : longest == 0        ? "first stage too long"
                                                                   : "stages of unequal length";
-    text_duration(split->stage_ns[longest], longest_text);
-    text_duration(split->unit_ns, unit_text);
-    text_format(&text, "stage %d takes %s of a microbatch, an ordinary %s %s; %s", longest,
-                longest_text, of->layers != NULL ? "layer" : "one", unit_text,
+    text_format(evidence, "stage %d takes %s of a microbatch, an ordinary %s %s; %s", longest,
+                text_duration(split->stage_ns[longest]).text, of->layers != NULL ? "layer" : "one",
+                text_duration(split->unit_ns).text,
                 of->layers != NULL ? "layers per stage that mend it: "
                                    : "even is, in layers of an ordinary stage, ");
     for (int stage = 0; stage < stages; stage++) {
         const char *comma = stage > 0 ? " " : "";
         if (of->layers != NULL && split->layers != NULL) {
-            text_format(&text, "%s%d", comma, split->layers[stage]);
+            text_format(evidence, "%s%d", comma, split->layers[stage]);
         } else {
-            text_format(&text, "%s%.2f", comma, split->shares[stage]);
+            text_format(evidence, "%s%.2f", comma, split->shares[stage]);
         }
     }
-    snprintf(evidence, EVIDENCE_BYTES, "%s", text.bytes);
-    text_free(&text);
     return stages > 1;
 }
 
-static bool find_lengths(finding *of, char *evidence)
+static bool find_lengths(finding *of, text_buffer *evidence)
 {
     double largest = 0;
     double sum = 0;
@@ -291,15 +284,15 @@ static bool find_lengths(finding *of, char *evidence)
     const double mean = count > 0 ? sum / count : 1;
     const double variance = count > 0 ? squares / count - mean * mean : 0;
     const bool across = of->times.part_count > 1;
-    snprintf(evidence, EVIDENCE_BYTES,
-             "F%s and backward%s of one microbatch correlate with %.2f; microbatches scatter by "
-             "%.0f %% on all stages alike, the longest takes %.1f times the mean",
-             across ? " on the first" : "", across ? " on the last stage" : "",
-             of->times.correlation, 100 * sqrt(variance > 0 ? variance : 0), largest / mean);
+    text_format(evidence,
+                "F%s and backward%s of one microbatch correlate with %.2f; microbatches scatter by "
+                "%.0f %% on all stages alike, the longest takes %.1f times the mean",
+                across ? " on the first" : "", across ? " on the last stage" : "",
+                of->times.correlation, 100 * sqrt(variance > 0 ? variance : 0), largest / mean);
     return of->times.correlation >= correlation_min;
 }
 
-static bool find_pauses(finding *of, char *evidence)
+static bool find_pauses(finding *of, text_buffer *evidence)
 {
     double collected_ns = 0;
     double delayed_ns = 0;
@@ -321,18 +314,15 @@ static bool find_pauses(finding *of, char *evidence)
             held_up_ns += (double)each->own_ns[op] - ana_work_expected_ns(&of->times, step, op);
         }
     }
-    char delayed[32];
-    char collected[32];
-    char held_up[32];
-    text_duration((int64_t)(delayed_ns / steps), delayed);
-    text_duration((int64_t)(collected_ns / steps / of->run->worker_count), collected);
-    text_duration(held_up_count > 0 ? (int64_t)(held_up_ns / held_up_count) : 0, held_up);
-    snprintf(evidence, EVIDENCE_BYTES,
-             "late launches%s lengthen a step by %s; garbage is collected for %s per worker and "
-             "step; %d of %d F and backwards were held up, by %s in the mean, unlike the other "
-             "stages of their microbatch",
-             has_messages(of->run) ? "" : " and messages, which were not recorded,", delayed,
-             collected, held_up_count, work_count, held_up);
+    text_format(evidence,
+                "late launches%s lengthen a step by %s; garbage is collected for %s per worker and "
+                "step; %d of %d F and backwards were held up, by %s in the mean, unlike the other "
+                "stages of their microbatch",
+                has_messages(of->run) ? "" : " and messages, which were not recorded,",
+                text_duration((int64_t)(delayed_ns / steps)).text,
+                text_duration((int64_t)(collected_ns / steps / of->run->worker_count)).text,
+                held_up_count, work_count,
+                text_duration(held_up_count > 0 ? (int64_t)(held_up_ns / held_up_count) : 0).text);
     return true;
 }
 
@@ -364,7 +354,7 @@ static void find_travel(const ana_op_run *run, int name, double *medians_ns)
 }
 
 /// Travel of what every worker and name shares with others, against all that share it.
-static bool find_links(finding *of, char *evidence)
+static bool find_links(finding *of, text_buffer *evidence)
 {
     const ana_op_run *run = of->run;
     const int names = run->table->name_count;
@@ -372,7 +362,6 @@ static bool find_links(finding *of, char *evidence)
     double slowest = 0;
     int slowest_link = 0;
     int count = 0;
-    char ideal[32];
     of->is_slow_link =
         arena_array(of->memory, (size_t)run->worker_count * (size_t)names, sizeof(bool));
     for (int name = 0; name < names; name++) {
@@ -389,12 +378,13 @@ static bool find_links(finding *of, char *evidence)
         }
     }
     const int worker = slowest_link / names;
-    text_duration(run->ideal_ns[slowest_link % names], ideal);
-    snprintf(evidence, EVIDENCE_BYTES,
-             "%s of replica %d, stage %d travels %.1f times as long as the median of all, %s; %d "
-             "pairs of worker and kind take more than %g times",
-             run->table->names[slowest_link % names], worker / run->stage_count,
-             worker % run->stage_count, slowest, ideal, count, link_factor_min);
+    text_format(
+        evidence,
+        "%s of replica %d, stage %d travels %.1f times as long as the median of all, %s; %d "
+        "pairs of worker and kind take more than %g times",
+        run->table->names[slowest_link % names], worker / run->stage_count,
+        worker % run->stage_count, slowest, text_duration(run->ideal_ns[slowest_link % names]).text,
+        count, link_factor_min);
     free(medians_ns);
     return count > 0;
 }
@@ -430,7 +420,7 @@ void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const 
 {
     static const struct {
         const char *name;
-        bool (*find)(finding *of, char *evidence); // whether the evidence holds
+        bool (*find)(finding *of, text_buffer *evidence); // whether the evidence holds
     } kinds[ANA_CAUSE_COUNT] = {
         [ANA_CAUSE_WORKER] = {"slow worker", find_workers},
         [ANA_CAUSE_STAGE] = {NULL, find_stages}, // named by what it finds
@@ -446,11 +436,11 @@ void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const 
     causes->worker_factor = of.times.factor;
     for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
         ana_cause *cause = &causes->all[kind];
-        char *evidence = arena_array(memory, EVIDENCE_BYTES, 1);
+        text_buffer evidence = {0};
         cause->kind = (ana_cause_kind)kind;
         if (kinds[kind].name != NULL) cause->name = kinds[kind].name;
-        const bool holds = kinds[kind].find(&of, evidence);
-        cause->evidence = evidence;
+        const bool holds = kinds[kind].find(&of, &evidence);
+        cause->evidence = text_keep(&evidence, memory);
         measure_gain(&of, cause);
         cause->is_named = holds && cause->low >= ANA_CAUSE_GAIN_MIN;
         causes->named_count += cause->is_named;

@@ -7,7 +7,48 @@
 /// away, and the gain is that of a replay.
 #pragma once
 
-#include "analysis/stragglers/slowdowns.h"
+#include "analysis/stragglers/op_graph.h"
+#include "base/text.h"
+
+// What stragglers cost a recorded run, by replaying what would have been without them.
+//
+// Source: Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis,
+// OSDI'25. A run without stragglers has every op at its kind's ideal time. The slowdown of a part
+// (a kind, a stage, a replica, a worker) is that of a run in which only the ops of that part keep
+// their own time.
+
+/// One step, ns.
+typedef struct ana_straggler_step {
+    int step;
+    int64_t recorded_ns;
+    int64_t delayed_ns;  // replayed with the launch delays that were recorded
+    int64_t replayed_ns; // replayed without them
+    int64_t ideal_ns;    // with every op at its kind's ideal time
+} ana_straggler_step;
+
+/// What a run is taken apart by.
+typedef enum ana_slow_part {
+    ANA_SLOW_KIND,
+    ANA_SLOW_STAGE,
+    ANA_SLOW_REPLICA,
+    ANA_SLOW_WORKER,
+    ANA_SLOW_COUNT
+} ana_slow_part;
+
+typedef struct ana_slowdowns {
+    ana_straggler_step *steps;       // [step_count]
+    double slowdown;                 // sum of replayed over sum of ideal
+    double launch_slowdown;          // sum of recorded over sum of replayed
+    double *by[ANA_SLOW_COUNT];      // [parts of the kind]; workers each replayed alone
+    double *step_by[ANA_SLOW_COUNT]; // [step_count][parts of the kind] the same of every step
+    int slow_worker_count;           // 3 % of the workers, rounded up: those slowed most
+    bool *is_slow;                   // [worker_count]
+    double worker_share; // M_W: of the time lost, what is won with only those at ideal times
+    double stage_share;  // M_S: the same of the last stage; 0 with one stage
+} ana_slowdowns;
+
+/// Everything is carved from memory. Time O(ops x (kinds + stages + replicas + workers)).
+void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns);
 
 typedef enum ana_cause_kind {
     ANA_CAUSE_WORKER,  ///< workers that take longer than other replicas of their stage, always
@@ -57,3 +98,28 @@ typedef struct ana_causes {
 /// Everything is carved from memory. Time O(ops log ops).
 void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
                    arena *memory, ana_causes *causes);
+
+// What `dynmo stragglers` tells of a recorded run: text, JSON, and in pictures one step as it was
+// and as it could have been, and its workers.
+
+/// Appends what slowed the run, for people.
+void ana_stragglers_print(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                          const ana_causes *causes, text_buffer *out);
+
+/// Appends the same as one JSON object on one line.
+void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                          const ana_causes *causes, text_buffer *out);
+
+/// Appends one step as a Chrome trace that Perfetto opens, up to three timelines below each other:
+/// as recorded; ideal; with all named causes mended, if there are any. Rows of every worker: its
+/// own ops, collectives, and the messages that it sends and receives.
+void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, int step,
+                             text_buffer *out);
+
+/// Appends a heat map as standalone SVG: the slowdown of every worker, replicas below each other,
+/// stages beside each other.
+void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                            text_buffer *out);
+
+/// The step that stragglers slowed most, as an index.
+int ana_slowest_step(const ana_op_run *run, const ana_slowdowns *slowdowns);

@@ -1,4 +1,4 @@
-#include "analysis/stragglers/slowdowns.h"
+#include "analysis/stragglers/causes.h"
 
 #include <stdlib.h>
 

@@ -1,23 +1,13 @@
-#include "analysis/stragglers/stragglers.h"
+#include "analysis/stragglers/causes.h"
 
 #include "analysis/report/perfetto.h"
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DIGITS = 9, SHOWN = 5 };
-
-static void write_ratios(json_writer *writer, const char *key, const double *ratios, int count)
-{
-    json_put_array(writer, key);
-    for (int each = 0; each < count; each++) {
-        json_write_double(writer, text_rounded(ratios[each], DIGITS));
-    }
-    json_end_array(writer);
-}
 
 /// By the recorded names; F and backward also by what they are, unless a kind is called so.
 static void write_kinds(json_writer *writer, const ana_op_run *run, const double *ratios)
@@ -60,12 +50,14 @@ static void write_steps(json_writer *writer, const ana_op_run *run, const ana_sl
                          ideal_ns > 0 ? (double)each->replayed_ns / ideal_ns : 1, DIGITS);
         write_kinds(writer, run,
                     found->step_by[ANA_SLOW_KIND] + (size_t)step * (size_t)run->kind_count);
-        write_ratios(writer, "by_stage",
-                     found->step_by[ANA_SLOW_STAGE] + (size_t)step * (size_t)run->stage_count,
-                     run->stage_count);
-        write_ratios(writer, "by_replica",
-                     found->step_by[ANA_SLOW_REPLICA] + (size_t)step * (size_t)run->replica_count,
-                     run->replica_count);
+        json_put_double_array(writer, "by_stage",
+                              found->step_by[ANA_SLOW_STAGE] +
+                                  (size_t)step * (size_t)run->stage_count,
+                              run->stage_count, DIGITS);
+        json_put_double_array(writer, "by_replica",
+                              found->step_by[ANA_SLOW_REPLICA] +
+                                  (size_t)step * (size_t)run->replica_count,
+                              run->replica_count, DIGITS);
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -101,34 +93,28 @@ static void write_causes(json_writer *writer, const ana_op_run *run, const ana_c
     }
     json_end_array(writer);
     json_put_rounded(writer, "correlation", causes->correlation, DIGITS);
-    json_write_key(writer, "stage_ns");
-    json_write_int64_array(writer, causes->split.stage_ns, run->stage_count);
-    json_write_key(writer, "split");
-    if (causes->split.layers != NULL) {
-        json_write_int_array(writer, causes->split.layers, run->stage_count);
-    } else {
-        json_write_null(writer);
-    }
+    json_put_int64_array(writer, "stage_ns", causes->split.stage_ns, run->stage_count);
+    json_put_int_array(writer, "split", causes->split.layers, run->stage_count);
 }
 
 void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
                           const ana_causes *causes, text_buffer *out)
 {
-    json_writer to = json_writer_init(out);
+    json_writer to = json_line_begin(out);
     json_writer *writer = &to;
-    json_begin_object(writer);
     json_put_rounded(writer, "slowdown", slowdowns->slowdown, DIGITS);
     json_put_rounded(writer, "launch_slowdown", slowdowns->launch_slowdown, DIGITS);
     write_kinds(writer, run, slowdowns->by[ANA_SLOW_KIND]);
-    write_ratios(writer, "by_stage", slowdowns->by[ANA_SLOW_STAGE], run->stage_count);
-    write_ratios(writer, "by_replica", slowdowns->by[ANA_SLOW_REPLICA], run->replica_count);
+    json_put_double_array(writer, "by_stage", slowdowns->by[ANA_SLOW_STAGE], run->stage_count,
+                          DIGITS);
+    json_put_double_array(writer, "by_replica", slowdowns->by[ANA_SLOW_REPLICA], run->replica_count,
+                          DIGITS);
     write_workers(writer, run, slowdowns);
     json_put_rounded(writer, "worker_share", slowdowns->worker_share, DIGITS);
     json_put_rounded(writer, "stage_share", slowdowns->stage_share, DIGITS);
     write_causes(writer, run, causes);
     write_steps(writer, run, slowdowns);
-    json_end_object(writer);
-    text_append(out, "\n");
+    json_line_end(writer);
 }
 
 /// One line per part, longest first.

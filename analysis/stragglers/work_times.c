@@ -1,4 +1,4 @@
-#include "analysis/stragglers/work_times.h"
+#include "analysis/stragglers/op_graph.h"
 
 #include <gsl/gsl_sort_double.h>
 #include <gsl/gsl_statistics_double.h>

@@ -1,6 +1,5 @@
 #include "analysis/study/setup.h"
 
-#include "base/file.h"
 #include "traces/store/reader.h"
 #include "traces/store/store.h"
 
@@ -8,59 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct kept_entry {
-    ana_memo_entry entry; // memory NULL: the place is free
-    uint64_t hash;
-    size_t length;
-    const char *key; // [length]
-    int64_t last_use;
-} kept_entry;
-
-struct ana_memo {
-    kept_entry kept[ANA_MEMO_ENTRIES];
-    int64_t use_count;
-};
-
-ana_memo *ana_memo_create(void)
-{
-    return memory_array(1, sizeof(ana_memo));
-}
-
-void ana_memo_destroy(ana_memo *memo)
-{
-    for (int place = 0; memo != NULL && place < ANA_MEMO_ENTRIES; place++) {
-        arena_destroy(memo->kept[place].entry.memory);
-    }
-    free(memo);
-}
-
-ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length)
-{
-    const uint64_t hash = file_hash(FILE_HASH_START, key, length);
-    kept_entry *oldest = &memo->kept[0];
-    memo->use_count++;
-    for (int place = 0; place < ANA_MEMO_ENTRIES; place++) {
-        kept_entry *kept = &memo->kept[place];
-        if (kept->last_use < oldest->last_use) oldest = kept;
-        if (kept->entry.value == NULL || kept->hash != hash || kept->length != length ||
-            memcmp(kept->key, key, length) != 0) {
-            continue;
-        }
-        kept->last_use = memo->use_count;
-        return &kept->entry;
-    }
-    arena_destroy(oldest->entry.memory);
-    arena *memory = arena_create(1 << 12);
-    char *copy = memcpy(arena_array(memory, length + 1, 1), key, length);
-    *oldest = (kept_entry){{NULL, memory}, hash, length, copy, memo->use_count};
-    return &oldest->entry;
-}
-
-// A trace
-
 enum { KEPT_ITERATIONS_MAX = 1 << 22 };
 
-struct ana_trace_cache {
+/// The trace that was opened last.
+typedef struct kept_trace {
     arena *memory; // of all below; NULL: no trace is open
     const char *path;
     const char *name; // NULL: as asked for
@@ -73,32 +23,73 @@ struct ana_trace_cache {
     int read_iteration;     // that the reader was last asked for; -1: none
     int64_t kept_bytes;
     int64_t kept_bytes_max; // 0: nothing is kept
+} kept_trace;
+
+typedef struct kept_inputs {
+    ana_model_inputs inputs; // memory NULL: the place is free
+    size_t length;
+    const char *key; // [length]
+    int64_t last_use;
+} kept_inputs;
+
+struct ana_setup_cache {
+    kept_trace trace;
+    kept_inputs inputs[ANA_CACHED_INPUTS];
+    int64_t use_count;
 };
+
+ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max)
+{
+    ana_setup_cache *cache = memory_array(1, sizeof *cache);
+    cache->trace.kept_bytes_max = trace_bytes_max;
+    return cache;
+}
+
+ana_model_inputs *ana_setup_cache_inputs(ana_setup_cache *cache, const char *key, size_t length)
+{
+    kept_inputs *oldest = &cache->inputs[0];
+    cache->use_count++;
+    for (int place = 0; place < ANA_CACHED_INPUTS; place++) {
+        kept_inputs *kept = &cache->inputs[place];
+        if (kept->last_use < oldest->last_use) oldest = kept;
+        if (kept->key == NULL || kept->length != length || memcmp(kept->key, key, length) != 0) {
+            continue;
+        }
+        kept->last_use = cache->use_count;
+        return &kept->inputs;
+    }
+    arena_destroy(oldest->inputs.memory);
+    arena *memory = arena_create(1 << 12);
+    const char *copy = memcpy(arena_array(memory, length + 1, 1), key, length);
+    *oldest = (kept_inputs){{.memory = memory}, length, copy, cache->use_count};
+    return &oldest->inputs;
+}
+
+// The trace
 
 /// What a setup sees of a trace: whether costs have changed is told beside its own last question.
 typedef struct view {
-    ana_trace_cache *trace;
+    kept_trace *trace;
     bool has_asked;
     const bal_layer_costs *last; // NULL: none, or not kept
 } view;
 
-static void forget(ana_trace_cache *trace)
+static void forget(kept_trace *trace)
 {
     trace_reader_close(trace->reader);
     trace_store_close(trace->store);
     arena_destroy(trace->memory);
-    *trace = (ana_trace_cache){.kept_bytes_max = trace->kept_bytes_max};
+    *trace = (kept_trace){.kept_bytes_max = trace->kept_bytes_max};
 }
 
-static bool is_named(const ana_trace_cache *trace, const char *path, const char *name)
+static bool is_named(const kept_trace *trace, const char *path, const char *name)
 {
     if (trace->memory == NULL || strcmp(trace->path, path) != 0) return false;
     if (trace->name == NULL || name == NULL) return trace->name == name;
     return strcmp(trace->name, name) == 0;
 }
 
-static status open_trace(const char *path, const char *name, ana_trace_cache *trace,
-                         error_message *err)
+static status open_trace(const char *path, const char *name, kept_trace *trace, error_message *err)
 {
     trace->memory = arena_create(1 << 16);
     trace->read_iteration = -1;
@@ -117,7 +108,7 @@ static status open_trace(const char *path, const char *name, ana_trace_cache *tr
 }
 
 /// Copies costs into the trace's memory; NULL if there is no room for them.
-static bal_layer_costs *keep(ana_trace_cache *trace, const bal_layer_costs *costs)
+static bal_layer_costs *keep(kept_trace *trace, const bal_layer_costs *costs)
 {
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs *copy = NULL;
@@ -137,7 +128,7 @@ static bal_layer_costs *keep(ana_trace_cache *trace, const bal_layer_costs *cost
 }
 
 /// Reads the costs of an iteration, and keeps them if there is room.
-static status read_costs(ana_trace_cache *trace, int iteration, bal_layer_costs *costs,
+static status read_costs(kept_trace *trace, int iteration, bal_layer_costs *costs,
                          error_message *err)
 {
     bool changed = false;
@@ -154,7 +145,7 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
                        error_message *err)
 {
     view *seen = context;
-    ana_trace_cache *trace = seen->trace;
+    kept_trace *trace = seen->trace;
     const bool is_first = !seen->has_asked;
     seen->has_asked = true;
     if (trace->kept_count == 0) {
@@ -171,45 +162,34 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
     return STATUS_OK;
 }
 
-status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
-                            arena *memory, const trace_info **info, bal_cost_source *source,
-                            error_message *err)
+status ana_setup_cache_trace(ana_setup_cache *cache, const char *path, const char *name,
+                             arena *memory, const trace_info **info, bal_cost_source *source,
+                             error_message *err)
 {
-    if (!is_named(cache, path, name)) {
-        forget(cache);
-        const status opened = open_trace(path, name, cache, err);
+    kept_trace *trace = &cache->trace;
+    if (!is_named(trace, path, name)) {
+        forget(trace);
+        const status opened = open_trace(path, name, trace, err);
         if (opened != STATUS_OK) {
-            forget(cache);
+            forget(trace);
             return opened;
         }
     }
     view *seen = arena_array(memory, 1, sizeof *seen);
-    seen->trace = cache;
-    *info = &cache->info;
-    *source = trace_reader_source(cache->reader);
+    seen->trace = trace;
+    *info = &trace->info;
+    *source = trace_reader_source(trace->reader);
     source->context = seen;
     source->costs_at = costs_at;
     return STATUS_OK;
 }
 
-// All of them
-
-ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max)
-{
-    ana_setup_cache *cache = memory_array(1, sizeof *cache);
-    cache->traces = memory_array(1, sizeof *cache->traces);
-    cache->traces->kept_bytes_max = trace_bytes_max;
-    cache->costs = ana_memo_create();
-    cache->bounds = ana_memo_create();
-    return cache;
-}
-
 void ana_setup_cache_destroy(ana_setup_cache *cache)
 {
     if (cache == NULL) return;
-    forget(cache->traces);
-    free(cache->traces);
-    ana_memo_destroy(cache->costs);
-    ana_memo_destroy(cache->bounds);
+    forget(&cache->trace);
+    for (int place = 0; place < ANA_CACHED_INPUTS; place++) {
+        arena_destroy(cache->inputs[place].inputs.memory);
+    }
     free(cache);
 }

@@ -5,7 +5,6 @@
 #include "balance/schedule/schedule.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +35,7 @@ static status count_replicas(ana_setup *setup, error_message *err)
     if (replicas > MODEL_DEGREE_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%s: training.data_parallel: %d GPUs make %" PRId64
-                         " replicas, at most %d "
-                         "are modelled",
+                         " replicas, at most %d are modelled",
                          study->path, study->gpu_count, replicas, MODEL_DEGREE_MAX);
     }
     study->parallel.data = (int)replicas;
@@ -77,8 +75,7 @@ static status count_microbatches(ana_setup *setup, error_message *err)
     if (microbatches > BAL_MICROBATCHES_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%s: training.global_batch: %" PRId64
-                         " microbatches of each replica exceed "
-                         "%d",
+                         " microbatches of each replica exceed %d",
                          study->path, microbatches, BAL_MICROBATCHES_MAX);
     }
     study->microbatch_count = (int)microbatches;
@@ -126,17 +123,13 @@ static void write_inputs_key(const ana_study *study, text_buffer *key)
 }
 
 /// Finds what an earlier setup had of the same, or makes room for it.
-static ana_model_inputs *find_inputs(ana_setup *setup)
+static ana_model_inputs *find_inputs(const ana_setup *setup)
 {
     text_buffer key = {0};
     write_inputs_key(setup->study, &key);
-    ana_memo_entry *entry = ana_memo_find(setup->cache->costs, key.bytes, key.length);
+    ana_model_inputs *inputs = ana_setup_cache_inputs(setup->cache, key.bytes, key.length);
     text_free(&key);
-    setup->inputs_memory = entry->memory;
-    if (entry->value == NULL) {
-        entry->value = arena_array(entry->memory, 1, sizeof(ana_model_inputs));
-    }
-    return entry->value;
+    return inputs;
 }
 
 /// Puts the numbers that a study gives in place of the hardware's.
@@ -151,9 +144,10 @@ static status read_hardware(const ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     const char *name = setup->hardware_is_named ? study->hardware : "h100-sxm";
+    arena *memory = setup->inputs->memory;
     model_hardware hardware;
-    TRY(model_hardware_open_changed(arena_string(setup->inputs_memory, name),
-                                    study->hardware_changes, setup->inputs_memory, &hardware, err));
+    TRY(model_hardware_open_changed(arena_string(memory, name), study->hardware_changes, memory,
+                                    &hardware, err));
     if (study->gpus_per_node > 0) {
         hardware.gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {

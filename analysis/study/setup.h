@@ -32,65 +32,44 @@ typedef enum ana_refusal {
     ANA_REFUSAL_COUNT
 } ana_refusal;
 
-// What setups that are opened one after the other need not find again (cache.c): results by what
-// they depend on, of which the one that was used longest ago goes where there is no room, and the
-// trace that was opened last.
+/// A GPU and what a model costs on it.
+typedef struct ana_model_inputs {
+    arena *memory; // of what it points to
+    model_hardware
+        hardware;      // with the study's links and GPUs per node; without a name: not read yet
+    model_costs costs; // where there is a model
+    bool has_costs;
+} ana_model_inputs;
 
-enum { ANA_MEMO_ENTRIES = 64 };
-
-/// One result. Its value and what that points to are carved from memory.
-typedef struct ana_memo_entry {
-    void *value; // NULL: just made, the caller finds the result
-    arena *memory;
-} ana_memo_entry;
-
-/// Not for several threads at once.
-typedef struct ana_memo ana_memo;
-
-/// Owned by the caller; release with ana_memo_destroy.
-ana_memo *ana_memo_create(void);
-void ana_memo_destroy(ana_memo *memo);
-
-/// The entry of these bytes, made if there is none. A result that cannot be found is left without a
-/// value: the next who asks tries again.
-///
-/// @return borrowed until ANA_MEMO_ENTRIES - 1 others have been asked for
-ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length);
-
-/// The trace that was opened last, which stays open from one setup to the next, its costs kept in
-/// memory as they are read. Not for several threads at once.
-typedef struct ana_trace_cache ana_trace_cache;
-
-/// Finds the trace, or opens it in place of another: what was found of that is then no more. What
-/// has been opened is taken to stay as it is in its store.
-///
-/// @param name   as trace_find takes it
-/// @param info   out: borrowed until the trace goes
-/// @param memory of the source's own state
-/// @param source out: as trace_reader_source; borrowed until the trace goes
-/// @return what trace_store_open, trace_find and trace_reader_open return
-status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
-                            arena *memory, const trace_info **info, bal_cost_source *source,
-                            error_message *err);
-
-/// Each thread has its own.
-typedef struct ana_setup_cache {
-    ana_trace_cache *traces;
-    ana_memo *costs;  // of models on hardware
-    ana_memo *bounds; // of costs, see run_bound.c
-} ana_setup_cache;
+/// What setups that are opened one after the other need not find again (cache.c). Each thread has
+/// its own.
+typedef struct ana_setup_cache ana_setup_cache;
 
 /// @param trace_bytes_max costs of a trace beyond this are read again whenever they are asked for
 /// @return owned by the caller; release with ana_setup_cache_destroy
 ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max);
 void ana_setup_cache_destroy(ana_setup_cache *cache);
 
-/// A GPU and what a model costs on it.
-typedef struct ana_model_inputs {
-    model_hardware hardware; // with the study's links and GPUs per node
-    model_costs costs;       // where there is a model
-    bool has_costs;
-} ana_model_inputs;
+enum { ANA_CACHED_INPUTS = 64 };
+
+/// The inputs by the bytes of all that they depend on; empty ones where there are none, for the
+/// caller to fill. Where there is no room those go that were asked for longest ago.
+///
+/// @return borrowed until ANA_CACHED_INPUTS - 1 others have been asked for
+ana_model_inputs *ana_setup_cache_inputs(ana_setup_cache *cache, const char *key, size_t length);
+
+/// Finds the trace, which stays open from one setup to the next, its costs kept in memory as they
+/// are read; or opens it in place of another: what was found of that is then no more. What has been
+/// opened is taken to stay as it is in its store.
+///
+/// @param name   as trace_find takes it
+/// @param info   out: borrowed until the trace goes
+/// @param memory of the source's own state
+/// @param source out: as trace_reader_source; borrowed until the trace goes
+/// @return what trace_store_open, trace_find and trace_reader_open return
+status ana_setup_cache_trace(ana_setup_cache *cache, const char *path, const char *name,
+                             arena *memory, const trace_info **info, bal_cost_source *source,
+                             error_message *err);
 
 typedef struct ana_setup {
     ana_study *study;
@@ -116,10 +95,9 @@ typedef struct ana_setup {
     bal_group replicas;      // that reduce gradients; 1 rank: nobody does
     int64_t *state_bytes;    // [layer_count] where the base has none
     int64_t *reduction_ns;   // [layer_count] likewise
-    const ana_setup_cache *cache;
+    ana_setup_cache *cache;
     ana_setup_cache *own_cache; // which goes with the setup; NULL: it is the caller's
     ana_model_inputs *inputs;
-    arena *inputs_memory;      // of what it points to
     model_costs model_costs;   // of the study's model, or of the one that was traced
     model_source model;        // from a model
     model_layer_shares shares; // with model_costs and a case

@@ -33,7 +33,7 @@ static status find_costs(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     ana_model_inputs *inputs = setup->inputs;
-    arena *memory = setup->inputs_memory;
+    arena *memory = inputs->memory;
     model_config config;
     if (inputs->has_costs) return STATUS_OK;
     TRY(model_config_open_changed(arena_string(memory, study->model), study->model_changes, memory,
@@ -160,8 +160,8 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     const trace_info *info = NULL;
     bal_layer_costs raw;
     bool changed = false;
-    TRY(ana_trace_cache_find(setup->cache->traces, study->trace_path, study->trace_name, memory,
-                             &info, &setup->base, err));
+    TRY(ana_setup_cache_trace(setup->cache, study->trace_path, study->trace_name, memory, &info,
+                              &setup->base, err));
     setup->first_iteration =
         study->first_iteration >= 0 ? study->first_iteration : (int)info->first_iteration;
     TRY(setup->base.costs_at(setup->base.context, setup->first_iteration, &raw, &changed, err));

@@ -5,7 +5,6 @@
 #include "models/lengths/packing.h"
 #include "models/shipped.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { ITERATIONS_MAX = 100000000 };

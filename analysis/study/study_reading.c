@@ -138,15 +138,17 @@ static status read_choice(const ana_study_key *key, json_value value, int *choic
                           error_message *err)
 {
     const char *text = NULL;
+    const char *const *names = key->names + (int)key->min;
+    const int count = (int)key->max - (int)key->min + 1;
     text_buffer known = {0};
     TRY(json_string(value, &text, err));
-    for (int name = (int)key->min; name <= (int)key->max; name++) {
-        if (strcmp(text, key->names[name]) == 0) {
-            *choice = name;
-            text_free(&known);
-            return STATUS_OK;
-        }
-        text_format(&known, "%s%s", known.length > 0 ? ", " : "", key->names[name]);
+    const int found = text_find(text, names, count);
+    if (found < count) {
+        *choice = (int)key->min + found;
+        return STATUS_OK;
+    }
+    for (int name = 0; name < count; name++) {
+        text_format(&known, "%s%s", name > 0 ? ", " : "", names[name]);
     }
     const status result =
         json_error(value, STATUS_FORMAT, err, "'%.40s' is not one of %s", text, known.bytes);

@@ -1,6 +1,5 @@
 #include "analysis/validate/real_runs.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -11,7 +11,6 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef enum ana_real_column {
     ANA_REAL_MODEL,

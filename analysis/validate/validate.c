@@ -4,8 +4,6 @@
 #include "analysis/whatif/certainty.h"
 #include "analysis/whatif/whatif.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 typedef struct ana_validation_settings {
     int draw_count;          // of what is uncertain, in each row; 0: no error bars

@@ -3,7 +3,6 @@
 #include "analysis/validate/validate.h"
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -78,8 +77,7 @@ static double value_of(const ana_validation_summary *summary, int figure)
 void ana_validation_write_json(const ana_validation *validation, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "runs", validation->runs->source.path);
     json_put_string(&writer, "source", validation->runs->source.source);
     json_put_string(&writer, "defaults", ana_real_defaults);
@@ -98,8 +96,7 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
     }
     json_put_int64(&writer, "ambiguous", summary->ambiguous_count);
     json_end_object(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void print_row(const ana_validation *validation, int row, text_buffer *out)

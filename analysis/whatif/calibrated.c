@@ -1,10 +1,8 @@
 #include "analysis/whatif/certainty.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,8 +58,7 @@ static status check_point(const ana_setup *setup, error_message *err)
     }
     if (setup->model_costs.config.expert_count == 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "%s: uncertainty.calibration: it is of dense models, and this one has "
-                     "experts",
+                     "%s: uncertainty.calibration: it is of dense models, and this one has experts",
                      path);
 }
 
@@ -96,8 +93,8 @@ static status play_as_fitted(ana_point_worker *worker, const char *name, const c
     if (point.refusal != ANA_REFUSAL_NONE) {
         return error_set(
             err, STATUS_INVALID,
-            "%s: uncertainty.calibration: a point cannot be played under 1F1B, as what "
-            "was fitted: %.150s",
+            "%s: uncertainty.calibration: a point cannot be played under 1F1B, as what was fitted: "
+            "%.150s",
             name, point.message);
     }
     *iteration_ns = point.iteration_ns;

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { DIGITS = 9 };
@@ -27,19 +26,18 @@ static ana_bar bar_of(const ana_certainty *certainty, const char **head)
     return ANA_BAR_RATE;
 }
 
-static const char *show(ana_bar bar, double value, char cell[ANA_CELL_BYTES])
+static text_words show(ana_bar bar, double value)
 {
-    if (isinf(value)) return "never";
+    if (isinf(value)) return (text_words){"never"};
     switch (bar) {
     case ANA_BAR_TRAIN_S:
-        return ana_long_time(value * 1e9, cell);
+        return ana_long_time(value * 1e9);
     case ANA_BAR_MEMORY_BYTES:
-        text_size((int64_t)value, cell);
-        return cell;
+        return text_size((int64_t)value);
     case ANA_BAR_RATE:
-        return ana_short_number(value, cell);
+        return ana_short_number(value);
     default:
-        return ana_grouped_number(value, cell);
+        return ana_grouped_number(value);
     }
 }
 
@@ -58,14 +56,13 @@ static void put_row(const ana_certainty *certainty, int place, ana_bar bar, ana_
     const ana_error_bar value = point->bars[bar];
     const ana_error_bar behind = point->ranked.behind;
     const double fits = 1 - point->ranked.infeasible_ratio;
-    char cell[ANA_CELL_BYTES];
     ana_table_row(rows);
     ana_table_cell(rows, "%d", point->ranked.group);
-    ana_table_cell(rows, "%s", ana_point_number(certainty->study, point->item, cell));
+    ana_table_cell(rows, "%s", ana_point_number(certainty->study, point->item).text);
     ana_table_values(rows, certainty->study, point->item);
-    ana_table_cell(rows, "%s", show(bar, value.middle, cell));
-    ana_table_cell(rows, "%s", show(bar, value.low, cell));
-    ana_table_cell(rows, "%s", show(bar, value.high, cell));
+    ana_table_cell(rows, "%s", show(bar, value.middle).text);
+    ana_table_cell(rows, "%s", show(bar, value.low).text);
+    ana_table_cell(rows, "%s", show(bar, value.high).text);
     put_difference(rows, behind.middle);
     put_difference(rows, behind.low);
     put_difference(rows, behind.high);

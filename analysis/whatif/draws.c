@@ -5,7 +5,6 @@
 #include "base/rng.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +18,8 @@ enum { TIME_DIGITS = 9 };
 static const char *path_in_force(const char *path, arena *memory)
 {
     static const char links[] = "hardware.links.";
-    char text[128];
     if (strncmp(path, links, strlen(links)) != 0) return path;
-    snprintf(text, sizeof text, "cluster.links.%s", path + strlen(links));
-    return arena_string(memory, text);
+    return arena_format(memory, "cluster.links.%s", path + strlen(links));
 }
 
 static const ana_assumed_range *find_assumed(const char *path)

@@ -3,7 +3,6 @@
 #include "analysis/study/study_keys.h"
 #include "base/arena.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /// What is handed on while the axes are read.
@@ -49,8 +48,7 @@ static void put_change(json_writer *writer, const char *path, json_value value)
     json_write_key(writer, path);
     if (is_file && json_is_string(value)) {
         json_begin_object(writer);
-        json_write_key(writer, "base");
-        json_write_value(writer, value);
+        json_put_value(writer, "base", value);
         json_end_object(writer);
     } else {
         json_write_value(writer, value);
@@ -251,8 +249,7 @@ static void write_base_changes(json_value root, text_buffer *out)
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     for (size_t key = 0; key < sizeof axes / sizeof axes[0]; key++) {
-        json_write_key(&writer, axes[key]);
-        json_write_null(&writer);
+        json_put_null(&writer, axes[key]);
     }
     for (size_t file = 0; file < sizeof files / sizeof files[0]; file++) {
         const json_value named = json_member(root, files[file]);
@@ -263,8 +260,7 @@ static void write_base_changes(json_value root, text_buffer *out)
             !json_is_missing(json_member(json_member(root, "pipeline"), "layers_per_stage"));
         json_put_string(&writer, "balancing.balancer", has_split ? "given" : "tuned");
     } else if (json_is_array(balancing) && json_count(balancing) > 0) {
-        json_write_key(&writer, "balancing");
-        json_write_value(&writer, json_element(balancing, 0));
+        json_put_value(&writer, "balancing", json_element(balancing, 0));
     }
     json_end_object(&writer);
 }

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 

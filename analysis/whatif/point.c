@@ -16,12 +16,8 @@ static bool is_left_out(const char *key, bool keeps_steps)
 {
     static const char *const names[] = {"seed",    "load_model", "context", "tile_rows",
                                         "packing", "across",     "order",   "window"};
-    const size_t count = keeps_steps ? sizeof names / sizeof names[0] : 4;
-    size_t name = 0;
-    while (name < count && strcmp(key, names[name]) != 0) {
-        name++;
-    }
-    return name < count;
+    const int count = keeps_steps ? (int)(sizeof names / sizeof names[0]) : 4;
+    return text_find(key, names, count) < count;
 }
 
 /// Sequences that are packed within a window of one step stay in their step.
@@ -34,8 +30,7 @@ static void write_dynamism(json_value dynamism, json_writer *writer)
     json_value member = json_element(dynamism, 0);
     for (; member.node != NULL; member = json_next(member)) {
         if (is_left_out(json_key(member), window == 1)) continue;
-        json_write_key(writer, json_key(member));
-        json_write_value(writer, member);
+        json_put_value(writer, json_key(member), member);
     }
     json_end_object(writer);
 }

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /// How a figure is shown to people.
@@ -64,25 +63,22 @@ static void figures_of(const ana_point *point, double out[FIGURE_COUNT])
 
 // For people
 
-static const char *show(form shown, double value, char cell[ANA_CELL_BYTES])
+static text_words show(form shown, double value)
 {
-    if (isnan(value)) return "-";
+    if (isnan(value)) return (text_words){"-"};
     switch (shown) {
     case SHORT:
-        return ana_short_number(value, cell);
+        return ana_short_number(value);
     case PERCENT:
-        snprintf(cell, ANA_CELL_BYTES, "%.1f %%", 100 * value);
-        return cell;
+        return text_wording("%.1f %%", 100 * value);
     case TIME:
-        return ana_long_time(value * 1e9, cell);
+        return ana_long_time(value * 1e9);
     case GROUPED:
-        return ana_grouped_number(value, cell);
+        return ana_grouped_number(value);
     case SIZE:
-        text_size((int64_t)value, cell);
-        return cell;
+        return text_size((int64_t)value);
     default:
-        snprintf(cell, ANA_CELL_BYTES, "%.4g", value);
-        return cell;
+        return text_wording("%.4g", value);
     }
 }
 
@@ -90,15 +86,14 @@ static void put_row(const ana_whatif *study, int64_t rank, int64_t item, ana_tab
 {
     const ana_point *point = &study->points[item];
     double values[FIGURE_COUNT];
-    char cell[ANA_CELL_BYTES];
     figures_of(point, values);
     ana_table_row(rows);
     ana_table_cell(rows, "%" PRId64, rank + 1);
-    ana_table_cell(rows, "%s", ana_point_number(study, item, cell));
+    ana_table_cell(rows, "%s", ana_point_number(study, item).text);
     ana_table_values(rows, study, item);
     for (int each = 0; each < FIGURE_COUNT; each++) {
         if (figures[each].form == HIDDEN) continue;
-        ana_table_cell(rows, "%s", show(figures[each].form, values[each], cell));
+        ana_table_cell(rows, "%s", show(figures[each].form, values[each]).text);
     }
     ana_table_cell(rows, "%s", study->standing.is_pareto[item] ? "*" : "");
 }
@@ -145,28 +140,26 @@ static const char *plural(double count)
 /// " trains 500B tokens in 3.68 d on 256 GPUs: ..."
 static void say_figures(const ana_whatif *study, const ana_point *point, text_buffer *out)
 {
-    char cells[4][ANA_CELL_BYTES];
     const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
-    const char *rate = ana_short_number(point->per_second, cells[0]);
+    const text_words rate = ana_short_number(point->per_second);
     if (point->train_ns <= 0) {
-        text_format(out, " makes %s microbatches/s on %.4g GPU%s", rate, point->gpu_count,
+        text_format(out, " makes %s microbatches/s on %.4g GPU%s", rate.text, point->gpu_count,
                     plural(point->gpu_count));
         return;
     }
-    text_format(
-        out, " trains %s tokens in %s on %.4g GPU%s", ana_short_number((double)wanted, cells[1]),
-        ana_long_time(point->train_ns, cells[2]), point->gpu_count, plural(point->gpu_count));
+    text_format(out, " trains %s tokens in %s on %.4g GPU%s", ana_short_number((double)wanted).text,
+                ana_long_time(point->train_ns).text, point->gpu_count, plural(point->gpu_count));
     if (point->used_gpu_count < point->gpu_count) {
         text_format(out, ", of which %.4g have work", point->used_gpu_count);
     }
-    text_format(out, ": %s tokens/s, ", rate);
+    text_format(out, ": %s tokens/s, ", rate.text);
     if (point->flop_share > 0) {
         text_format(out, "%.0f TFLOP/s of the model a GPU (MFU %.1f %%), ",
                     point->flop_per_s / 1e12, 100 * point->flop_share);
     }
-    text_format(out, "%s GPU-hours", ana_grouped_number(point->gpu_hours, cells[3]));
+    text_format(out, "%s GPU-hours", ana_grouped_number(point->gpu_hours).text);
     if (point->cost < 0) return;
-    text_format(out, ", %s %s", ana_grouped_number(point->cost, cells[3]), study->currency);
+    text_format(out, ", %s %s", ana_grouped_number(point->cost).text, study->currency);
 }
 
 /// The best point as it was drawn, or NULL.
@@ -217,16 +210,12 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
 /// Whether the best point is so near to the limit that it may not fit.
 static void say_memory(const ana_point *point, text_buffer *out)
 {
-    char free_size[32];
-    char peak[32];
     const double doubt = MEMORY_ERROR_RATIO * (double)point->peak_memory_bytes;
     if (point->free_bytes < 0 || (double)point->free_bytes > doubt) return;
-    text_size(point->free_bytes, free_size);
-    text_size(point->peak_memory_bytes, peak);
     text_format(out,
                 "It leaves %s beside %s of memory, and predicted peaks were 2 to 9 %% off "
                 "measured ones, up to 21 %% in single runs: it may not fit. ",
-                free_size, peak);
+                text_size(point->free_bytes).text, text_size(point->peak_memory_bytes).text);
 }
 
 static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
@@ -405,8 +394,7 @@ static void write_point(const ana_whatif *study, int64_t item, json_writer *writ
     if (number >= 0) {
         ana_whatif_values(study, item, value);
         json_put_int64(writer, "point", number);
-        json_write_key(writer, "values");
-        json_write_int_array(writer, value, study->matrix.axis_count);
+        json_put_int_array(writer, "values", value, study->matrix.axis_count);
     }
     if (point->refusal == ANA_REFUSAL_NONE) {
         write_figures(study, item, writer);
@@ -446,8 +434,7 @@ static void write_refusals(const ana_whatif *study, json_writer *writer)
 void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
 {
     const ana_standing *standing = &study->standing;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-study-result/1");
     json_put_string(&writer, "name", study->title);
     json_put_int64(&writer, "tokens",
@@ -473,8 +460,7 @@ void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, t
     } else {
         json_write_null(&writer);
     }
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 // For spreadsheets

@@ -51,19 +51,17 @@ void ana_table_values(ana_table *rows, const ana_whatif *study, int64_t item);
 
 void ana_table_print(const ana_table *rows, text_buffer *out);
 
-// These write into out and return it.
-
 /// Three digits and a suffix: 9.42M, 1.00T.
-const char *ana_short_number(double value, char out[ANA_CELL_BYTES]);
+text_words ana_short_number(double value);
 
 /// A time of training: hours up to two days, then days.
-const char *ana_long_time(double ns, char out[ANA_CELL_BYTES]);
+text_words ana_long_time(double ns);
 
 /// Whole numbers with commas, 157,286; small ones with three digits, 27.4.
-const char *ana_grouped_number(double value, char out[ANA_CELL_BYTES]);
+text_words ana_grouped_number(double value);
 
 /// "17"; "written" for the study as written where it is none of the points.
-const char *ana_point_number(const ana_whatif *study, int64_t item, char out[ANA_CELL_BYTES]);
+text_words ana_point_number(const ana_whatif *study, int64_t item);
 
 /// "point 17 (stages 8, schedule zb-h1)".
 void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out);

@@ -100,7 +100,7 @@ void ana_table_print(const ana_table *rows, text_buffer *out)
     }
 }
 
-const char *ana_short_number(double value, char out[ANA_CELL_BYTES])
+text_words ana_short_number(double value)
 {
     static const char *const suffixes[] = {"", "k", "M", "B", "T"};
     int suffix = 0;
@@ -109,45 +109,26 @@ const char *ana_short_number(double value, char out[ANA_CELL_BYTES])
         suffix++;
     }
     const int digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(out, ANA_CELL_BYTES, "%.*f%s", digits, value, suffixes[suffix]);
-    return out;
+    return text_wording("%.*f%s", digits, value, suffixes[suffix]);
 }
 
-const char *ana_long_time(double ns, char out[ANA_CELL_BYTES])
+text_words ana_long_time(double ns)
 {
     const double hours = ns / 3.6e12;
-    if (hours < 1) {
-        snprintf(out, ANA_CELL_BYTES, "%.1f min", hours * 60);
-    } else if (hours < 48) {
-        snprintf(out, ANA_CELL_BYTES, "%.2f h", hours);
-    } else {
-        snprintf(out, ANA_CELL_BYTES, "%.2f d", hours / 24);
-    }
-    return out;
+    if (hours < 1) return text_wording("%.1f min", hours * 60);
+    return hours < 48 ? text_wording("%.2f h", hours) : text_wording("%.2f d", hours / 24);
 }
 
-const char *ana_grouped_number(double value, char out[ANA_CELL_BYTES])
+text_words ana_grouped_number(double value)
 {
-    char digits[32];
-    if (value < 999.5) {
-        snprintf(out, ANA_CELL_BYTES, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
-        return out;
-    }
-    const int length = snprintf(digits, sizeof digits, "%.0f", value < 1e15 ? value : 1e15);
-    int at = 0;
-    for (int digit = 0; digit < length; digit++) {
-        if (digit > 0 && (length - digit) % 3 == 0) out[at++] = ',';
-        out[at++] = digits[digit];
-    }
-    out[at] = '\0';
-    return out;
+    if (value >= 999.5) return text_grouped(value < 1e15 ? value : 1e15);
+    return text_wording("%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
 }
 
-const char *ana_point_number(const ana_whatif *study, int64_t item, char out[ANA_CELL_BYTES])
+text_words ana_point_number(const ana_whatif *study, int64_t item)
 {
     const int64_t number = ana_whatif_number(study, item);
-    snprintf(out, ANA_CELL_BYTES, "%" PRId64, number);
-    return number >= 0 ? out : "written";
+    return number >= 0 ? text_wording("%" PRId64, number) : (text_words){"written"};
 }
 
 void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)

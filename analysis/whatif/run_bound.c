@@ -3,11 +3,6 @@
 
 #include "analysis/compare/compare.h"
 #include "balance/schedule/schedule.h"
-#include "base/text.h"
-
-#include <string.h>
-
-enum { KEPT_BYTES_MAX = 1 << 14 }; // of an array of costs
 
 /// Whether the bounds below hold for the run.
 static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
@@ -26,50 +21,19 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
     return true;
 }
 
-static status bound_plans(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
-                          ana_contiguous_bound *bound, error_message *err)
-{
-    arena *memory = arena_create(1 << 14);
-    const status bounded =
-        ana_bound_contiguous(costs, setup->machine.rank_count, microbatches, memory, bound, err);
-    arena_destroy(memory);
-    return bounded;
-}
-
-/// The same where another point has asked for it, which it costs more to find than to look up.
-static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
-                         ana_contiguous_bound *bound, error_message *err)
-{
-    const int counts[] = {setup->machine.rank_count, microbatches, costs->microbatch_count};
-    const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
-    if (bytes > KEPT_BYTES_MAX) {
-        return bound_plans(setup, costs, microbatches, bound, err);
-    }
-    text_buffer key = {0};
-    text_append_bytes(&key, (const char *)counts, sizeof counts);
-    text_append_bytes(&key, (const char *)costs->forward_ns, bytes);
-    text_append_bytes(&key, (const char *)costs->backward_input_ns, bytes);
-    text_append_bytes(&key, (const char *)costs->backward_weight_ns, bytes);
-    ana_memo_entry *entry = ana_memo_find(setup->cache->bounds, key.bytes, key.length);
-    text_free(&key);
-    if (entry->value == NULL) {
-        TRY(bound_plans(setup, costs, microbatches, bound, err));
-        entry->value = memcpy(arena_array(entry->memory, 1, sizeof *bound), bound, sizeof *bound);
-    }
-    *bound = *(const ana_contiguous_bound *)entry->value;
-    return STATUS_OK;
-}
-
 /// Bounds an iteration of these costs.
 static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs,
                               int64_t *bound_ns, error_message *err)
 {
     const int ranks = setup->machine.rank_count;
     const bool hides_reduction = setup->study->run.reduction_overlap != BAL_REDUCTION_EXPOSED;
-    ana_contiguous_bound bound = {0};
     // Passes one after the other are one order of the microbatches of all.
-    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->run.round_count, &bound,
-                   err));
+    const int microbatches = setup->microbatch_count * setup->study->run.round_count;
+    ana_contiguous_bound bound = {0};
+    arena *memory = arena_create(1 << 14);
+    const status bounded = ana_bound_contiguous(costs, ranks, microbatches, memory, &bound, err);
+    arena_destroy(memory);
+    TRY(bounded);
     const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
     const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
     const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;

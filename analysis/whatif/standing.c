@@ -1,4 +1,4 @@
-#include "analysis/whatif/standing.h"
+#include "analysis/whatif/whatif.h"
 
 #include <assert.h>
 #include <math.h>

@@ -40,10 +40,8 @@ static status read_settings(const cli_arguments *arguments, calibrate_request *r
                 &request->settings.gpus_per_node, err));
     request->settings.vocabulary_size = vocabulary;
     request->settings.source = cli_operand(arguments, 0);
-    const char *level = cli_value(arguments, "--level");
     request->level = 0.9;
-    if (level == NULL) return STATUS_OK;
-    return text_parse_double(level, "--level", 0.01, 0.999, &request->level, err);
+    return cli_double(arguments, "--level", 0.01, 0.999, &request->level, err);
 }
 
 /// What only a prediction shows needs one; so does a call that would write no file.
@@ -91,11 +89,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                             request.predict_rows, request.predict_count, &request.settings,
                             request.level, memory, &calibration, &score, err));
     const bool with_runs = cli_has(arguments, "--rows");
-    if (cli_has(arguments, "--json")) {
-        ana_calibration_write_json(&calibration, &score, with_runs, out);
-    } else {
-        ana_calibration_write_text(&calibration, &score, with_runs, out);
-    }
+    (cli_has(arguments, "--json") ? ana_calibration_write_json : ana_calibration_write_text)(
+        &calibration, &score, with_runs, out);
     const char *path = cli_value(arguments, "--output");
     return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
 }
@@ -123,31 +118,19 @@ const cli_command cli_command_calibrate = {
         "calibration for `dynmo study`.",
     .options =
         {
-            {.name = "--fit",
-             .argument = "COLUMN=V,...",
-             .help = "Rows to fit.",
+            {"--fit", "COLUMN=V,...", .help = "Rows to fit.", .may_repeat = true},
+            {"--predict", "COLUMN=V,...",
+             .help = "Rows to predict. With --output it may be left out: then the fit alone is "
+                     "shown and written.",
              .may_repeat = true},
-            {.name = "--predict",
-             .argument = "COLUMN=V,...",
-             .help = "Rows to predict. With --output it may be left out: then the fit "
-                     "alone is shown and written.",
-             .may_repeat = true},
-            {.name = "--level",
-             .argument = "x",
-             .help = "Level of the intervals, 0.01 to 0.999. Default: 0.9."},
-            {.name = "--vocabulary",
-             .argument = "N",
+            {"--level", "x", .help = "Level of the intervals, 0.01 to 0.999. Default: 0.9."},
+            {"--vocabulary", "N",
              .help = "Tokens of the vocabulary where no column says it. Default: 51200."},
-            {.name = "--gpus-per-node",
-             .argument = "N",
-             .help = "GPUs whose links are inside a node. Default: 8."},
-            {.name = "--rows", .help = "List every predicted row with its interval."},
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "FILE.json",
+            {"--gpus-per-node", "N", .help = "GPUs whose links are inside a node. Default: 8."},
+            {"--rows", .help = "List every predicted row with its interval."},
+            {"--output", "FILE.json", .is_output = true, .letter = 'o',
              .help = "Write the calibration, \"dynmo-calibration/3\"."},
-            {.name = "--json", .help = "Print JSON instead of tables; errors are fractions."},
+            {"--json", .help = "Print JSON instead of tables; errors are fractions."},
         },
     .operand_min = 1,
     .operand_max = 1,

@@ -7,16 +7,13 @@
 
 #include "analysis/check/check.h"
 #include "analysis/check/observed.h"
-#include "analysis/check/plan_prediction.h"
 #include "analysis/report/recording.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/training_replay.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Which run of which file.
@@ -114,23 +111,18 @@ static status record(const cli_run_study *opened, trace_store *store, arena *mem
                      int64_t *peak_bytes, error_message *err)
 {
     ana_recording *recording = NULL;
-    error_message later = {0};
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
                             &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     status played = listener.begin_row(listener.sink.context, opened->row, err);
     if (played == STATUS_OK) played = play_study(opened, listener.sink, memory, peak_bytes, err);
-    const status finished =
-        ana_recording_finish(recording, NULL, played == STATUS_OK ? NULL : err, &later);
-    if (played != STATUS_OK || finished == STATUS_OK) return played;
-    return error_set(err, finished, "%s", later.message);
+    return ana_recording_finish(recording, NULL, played, err);
 }
 
 static status predict_opened(const check_side *side, const cli_run_study *opened, arena *memory,
                              ana_observed *observed, error_message *err)
 {
     trace_store *store = NULL;
-    char source[400];
     int64_t *peak_bytes =
         arena_array(memory, (size_t)opened->setup.machine.rank_count, sizeof *peak_bytes);
     TRY(trace_store_open_memory(&store, err));
@@ -139,9 +131,8 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
     trace_store_close(store);
     TRY(result);
     observed->peak_bytes = peak_bytes;
-    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->request.path,
-             observed->label);
-    observed->source = arena_string(memory, source);
+    observed->source =
+        arena_format(memory, "%.250s, predicted, row '%.80s'", side->request.path, observed->label);
     return STATUS_OK;
 }
 
@@ -172,11 +163,8 @@ static status read_ignored(const cli_arguments *arguments, ana_check_options *op
     char suggestion[TEXT_SUGGESTION_BYTES];
     for (const char *list = cli_value(arguments, "--ignore"); list != NULL && *list != '\0';) {
         const int length = (int)strcspn(list, ",");
-        int group = 0;
         snprintf(name, sizeof name, "%.*s", length, list);
-        while (group < ANA_CHECK_GROUP_COUNT && strcmp(name, ana_check_group_names[group]) != 0) {
-            group++;
-        }
+        const int group = text_find(name, ana_check_group_names, ANA_CHECK_GROUP_COUNT);
         if (group == ANA_CHECK_GROUP_COUNT) {
             return error_set(
                 err, STATUS_INVALID, "--ignore: unknown '%s'%s", name,
@@ -279,11 +267,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     TRY(read_sides(arguments, &plan, &measured, err));
     TRY(read_both(&plan, &measured, memory, &planned, &found, err));
     TRY(ana_check_compare(&planned, &found, &options, memory, check, err));
-    if (cli_has(arguments, "--json")) {
-        ana_check_write(check, out);
-    } else {
-        ana_check_print(check, out);
-    }
+    (cli_has(arguments, "--json") ? ana_check_write : ana_check_print)(check, out);
     return outcome_of(check, err);
 }
 
@@ -294,10 +278,10 @@ const cli_command cli_command_check = {
     .description =
         "P and RUN are each a store with a run (STORE.db, or STORE.db:RUN by its number or name), "
         "simulated or executed; a store with a recorded trace, alone or named likewise; a study; "
-        "or a plan file, "
-        "whose costs --trace, or --model with --hardware, say. So a plan is checked against a run, "
-        "a run against another, or a plan against another. Two traces are compared layer by layer; "
-        "beside a run or plan a trace's layers are summed up to its stages."
+        "or a plan file, whose costs --trace, or --model with --hardware, say. So a plan is "
+        "checked against a run, a run against another, or a plan against another. Two traces are "
+        "compared layer by layer; beside a run or plan a trace's layers are summed up to its "
+        "stages."
         "\n\n"
         "Every quantity (iterations, ops, messages, ranks, order, memory, decisions) has an "
         "interval of its median change that supposes no distribution; it departs if the whole "
@@ -308,40 +292,28 @@ const cli_command cli_command_check = {
         "or schedules are refused.",
     .options =
         {
-            {.name = "--plan",
-             .argument = "P",
-             .help = "What is expected: STORE.db[:RUN], PLAN.json "
-                     "or STUDY.json."},
-            {.name = "--measured",
-             .argument = "RUN",
+            {"--plan", "P", .help = "What is expected: STORE.db[:RUN], PLAN.json or STUDY.json."},
+            {"--measured", "RUN",
              .help = "What is checked: likewise. The newest complete run of a store, else the "
                      "newest."},
-            {.name = "--tolerance",
-             .argument = "X",
+            {"--tolerance", "X",
              .help = "Largest change that agrees, in (0 %, 100 %): 5% or 0.05. Default: 5%."},
-            {.name = "--confidence",
-             .argument = "X",
+            {"--confidence", "X",
              .help = "That no quantity is wrongly said to depart, in [50 %, 100 %). Default: 95%."},
-            {.name = "--warmup",
-             .argument = "N",
+            {"--warmup", "N",
              .help = "Iterations to leave out at the begin. Default: until they are no longer "
                      "slower than the rest, at most a third."},
-            {.name = "--only-slower",
-             .help = "What is faster, shorter or smaller than planned agrees."},
-            {.name = "--ignore",
-             .argument = "LIST",
+            {"--only-slower", .help = "What is faster, shorter or smaller than planned agrees."},
+            {"--ignore", "LIST",
              .help = "Kinds that do not count, with commas: plan, order, op, message, outside, "
                      "busy, idle, iteration, decisions, memory."},
-            {.name = "--row", .argument = "LABEL", .help = "The row, where a side has several."},
-            {.name = "--trace",
-             .argument = "TRACE.db",
+            {"--row", "LABEL", .help = "The row, where a side has several."},
+            {"--trace", "TRACE.db",
              .help = "The trace that says how long the ops of a plan or study take."},
-            {.name = "--model", .argument = "CONFIG", .help = "Or the model, with --hardware."},
-            {.name = "--hardware", .argument = "NAME", .help = "Hardware file or preset."},
-            {.name = "--iterations",
-             .argument = "N",
-             .help = "Of a plan or study, instead of its own number."},
-            {.name = "--json",
+            {"--model", "CONFIG", .help = "Or the model, with --hardware."},
+            {"--hardware", "NAME", .help = "Hardware file or preset."},
+            {"--iterations", "N", .help = "Of a plan or study, instead of its own number."},
+            {"--json",
              .help = "Prints one JSON object, dynmo-check/1, with all quantities, also those that "
                      "agree."},
         },

@@ -68,8 +68,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
 
 const cli_command cli_command_validate = {
     .name = "validate",
-    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] "
-                "[--calibration FILE.json] [--draws N] [--summary] [--threads N] [--json]",
+    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] [--calibration "
+                "FILE.json] [--draws N] [--summary] [--threads N] [--json]",
     .summary = "predictions beside runs that were measured: error, bars that hold, regret",
     .description =
         "Predicts every run of a table as `dynmo study` would have before it was rented, and says "
@@ -83,35 +83,29 @@ const cli_command cli_command_validate = {
         "hardware, gpus, gpus_per_node, precision, attention (fused or unfused), recompute (none, "
         "selective, full), global_batch or microbatches, microbatch, sequence, tp, pp, vp, cp, ep, "
         "etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, expert_overlap, "
-        "expert_deduplication, schedule, layers_per_stage; "
-        "measured_ms, measured_s or tokens_per_s_per_gpu; measured_peak_bytes; group; case, a name "
-        "whose words give sizes (tp2_pp4_mbc8). Spellings of published tables are known, too. What "
-        "a row leaves open takes the default that the answer states.",
+        "expert_deduplication, schedule, layers_per_stage; measured_ms, measured_s or "
+        "tokens_per_s_per_gpu; measured_peak_bytes; group; case, a name whose words give sizes "
+        "(tp2_pp4_mbc8). Spellings of published tables are known, too. What a row leaves open "
+        "takes the default that the answer states.",
     .details =
         "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
         "opened by their names: automodel, llm-foundry, megatron-2021, megatron-2022, "
-        "megatron-bridge, nemo-2024, simumax-b200, torchtitan. A run that was "
-        "measured did fit, so that memory refuses none; a run that cannot be modelled is refused "
-        "with its reason and counted.",
+        "megatron-bridge, nemo-2024, simumax-b200, torchtitan. A run that was measured did fit, so "
+        "that memory refuses none; a run that cannot be modelled is refused with its reason and "
+        "counted.",
     .options =
         {
-            {.name = "--columns",
-             .argument = "COLUMN=NAME,...",
+            {"--columns", "COLUMN=NAME,...",
              .help = "Columns that the file calls otherwise: measured_ms=seen,tp=tensor."},
-            {.name = "--set",
-             .argument = "COLUMN=VALUE,...",
+            {"--set", "COLUMN=VALUE,...",
              .help = "Values of rows that have none: hardware=a100-sxm-80gb,attention=unfused."},
-            {.name = "--calibration",
-             .argument = "FILE.json",
+            {"--calibration", "FILE.json",
              .help = "Predicts with a calibration of `dynmo calibrate`."},
-            {.name = "--draws",
-             .argument = "N",
+            {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
-            {.name = "--summary", .help = "Without the rows."},
-            {.name = "--threads",
-             .argument = "N",
-             .help = "Threads; default: the cores that the process may use."},
-            {.name = "--json", .help = "Print JSON instead of tables; errors are fractions."},
+            {"--summary", .help = "Without the rows."},
+            {"--threads", "N", .help = "Threads; default: the cores that the process may use."},
+            {"--json", .help = "Print JSON instead of tables; errors are fractions."},
         },
     .operand_min = 1,
     .operand_max = 1,

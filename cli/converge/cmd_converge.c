@@ -13,10 +13,7 @@
 static status read_seed(const cli_arguments *arguments, uint64_t *seed, error_message *err)
 {
     int64_t value = 1;
-    if (cli_has(arguments, "--seed")) {
-        TRY(text_parse_int64(cli_value(arguments, "--seed"), "--seed", 0, INT64_C(1) << 53, &value,
-                             err));
-    }
+    TRY(cli_int64(arguments, "--seed", 0, INT64_C(1) << 53, &value, err));
     *seed = (uint64_t)value;
     return STATUS_OK;
 }
@@ -57,7 +54,7 @@ static status read_nodes(const cli_arguments *arguments, ana_sweep *sweep, error
 
 static status read_gammas(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
-    const char *list = cli_has(arguments, "--gamma") ? cli_value(arguments, "--gamma") : "1";
+    const char *list = cli_value_or(arguments, "--gamma", "1");
     const double *gammas = sweep->gammas;
     TRY(cli_list_double("--gamma", list, 0, gamma_max, sweep->gammas, ANA_SWEEP_POINTS_MAX,
                         &sweep->gamma_count, err));
@@ -94,10 +91,7 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
                    &initial, err));
     TRY(cli_choice(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
     TRY(cli_int(arguments, "--instances", 1, ANA_INSTANCES_MAX, 20, &sweep->instance_count, err));
-    if (cli_has(arguments, "--delta")) {
-        TRY(text_parse_double(cli_value(arguments, "--delta"), "--delta", 1e-12, 0.5, &sweep->delta,
-                              err));
-    }
+    TRY(cli_double(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
                                               .stop = (ana_stop)stop,
                                               .seed = seed,
@@ -130,11 +124,7 @@ static void write_answer(const cli_arguments *arguments, const ana_sweep *sweep,
     answer->sweep = sweep;
     answer->points = points;
     ana_sweep_summarise(answer, arena_array(memory, (size_t)sweep->instance_count, sizeof(double)));
-    if (cli_has(arguments, "--json")) {
-        ana_sweep_write_json(answer, out);
-    } else {
-        ana_sweep_write_text(answer, out);
-    }
+    (cli_has(arguments, "--json") ? ana_sweep_write_json : ana_sweep_write_text)(answer, out);
 }
 
 /// All that the instances depend on, as JSON, by which kept results are found again.
@@ -147,13 +137,8 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
     json_put_string(&writer, "initial", ana_initial_names[sweep->instance.initial]);
     json_put_string(&writer, "stop", ana_stop_names[sweep->instance.stop]);
     json_put_int64(&writer, "instances", sweep->instance_count);
-    json_write_key(&writer, "nodes");
-    json_write_int_array(&writer, sweep->nodes, sweep->nodes_count);
-    json_put_array(&writer, "gammas");
-    for (int gamma = 0; gamma < sweep->gamma_count; gamma++) {
-        json_write_double(&writer, sweep->gammas[gamma]);
-    }
-    json_end_array(&writer);
+    json_put_int_array(&writer, "nodes", sweep->nodes, sweep->nodes_count);
+    json_put_double_array(&writer, "gammas", sweep->gammas, sweep->gamma_count, 17);
     json_end_object(&writer);
 }
 
@@ -321,10 +306,10 @@ const cli_command cli_command_converge = {
         "and chebyshev diffusion, dimension-exchange (the colours of a proper edge colouring take "
         "turns), scan (prefix sums on a path: exact; a round is one of messages).\n\n"
         "Graphs: path, ring, torus (as square as N allows), star (node 0 is the hub), complete, "
-        "hypercube, dynamic (in every round the path "
-        "through the nodes in order of load). With several N or gammas, exponents, constant and "
-        "rounds per decade are fitted by least squares, with intervals that hold 95 %. Quantiles "
-        "are nearest ranks. Instance i of a seed is the same whatever else is asked.",
+        "hypercube, dynamic (in every round the path through the nodes in order of load). With "
+        "several N or gammas, exponents, constant and rounds per decade are fitted by least "
+        "squares, with intervals that hold 95 %. Quantiles are nearest ranks. Instance i of a seed "
+        "is the same whatever else is asked.",
     .details =
         "With --verdict claims about balancing by diffusion are put to a search that is made then "
         "and there, exhaustive over small instances in a fixed order: Lemma 1 and 2 of the DynMo "
@@ -336,37 +321,31 @@ const cli_command cli_command_converge = {
         "repaired, and as measured, with the smallest counterexamples; as LaTeX, or with --csv.",
     .options =
         {
-            {.name = "--graph", .argument = "GRAPH", .help = "Who can exchange. Default: path."},
-            {.name = "--scheme", .argument = "SCHEME", .help = "Default: max-neighbor."},
-            {.name = "--nodes",
-             .argument = "LIST",
+            {"--graph", "GRAPH", .help = "Who can exchange. Default: path."},
+            {"--scheme", "SCHEME", .help = "Default: max-neighbor."},
+            {"--nodes", "LIST",
              .help = "Nodes, as 64 or 8,16,32 (ascending) or 8:128 (doubling); 2 to 262144. "
                      "Default of --paper: 8:64."},
-            {.name = "--initial",
-             .argument = "LOADS",
+            {"--initial", "LOADS",
              .help = "step (all load on the first half), point (on node 0), ramp (in proportion to "
                      "the node's number) or random (uniform). Default: step."},
-            {.name = "--stop",
-             .argument = "RULE",
+            {"--stop", "RULE",
              .help = "phi: the potential is at most gamma; gap: no two loads differ by more. "
                      "Default: phi."},
-            {.name = "--gamma",
-             .argument = "LIST",
+            {"--gamma", "LIST",
              .help = "Where to stop, in load, absolute; a list (descending) fits rounds per "
                      "decade. Default: 1."},
-            {.name = "--instances",
-             .argument = "K",
+            {"--instances", "K",
              .help = "Runs per point, default 20; with --verdict of theorem-r on each graph, "
                      "default 40."},
-            {.name = "--seed", .argument = "S", .help = "Seed of coins and loads. Default: 1."},
-            {.name = "--delta",
-             .argument = "D",
+            {"--seed", "S", .help = "Seed of coins and loads. Default: 1."},
+            {"--delta", "D",
              .help = "Chance with which the repaired bound may fail. Default: 0.01."},
-            {.name = "--verdict", .help = "Say what holds of what is claimed, and what does not."},
-            {.name = "--claim", .argument = "NAME", .help = "Of --verdict: this claim alone."},
-            {.name = "--paper", .help = "Print the table of bounds and claims, as LaTeX."},
-            {.name = "--csv", .help = "Of --paper: print CSV."},
-            CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
+            {"--verdict", .help = "Say what holds of what is claimed, and what does not."},
+            {"--claim", "NAME", .help = "Of --verdict: this claim alone."},
+            {"--paper", .help = "Print the table of bounds and claims, as LaTeX."},
+            {"--csv", .help = "Of --paper: print CSV."},
+            CLI_SHARD_OPTIONS{"--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,
     .run = answer,

@@ -6,9 +6,7 @@
 #include "analysis/report/perfetto.h"
 #include "analysis/report/recorded.h"
 #include "balance/metrics.h"
-#include "base/file.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "sim/pipeline.h"
 
 #include <inttypes.h>
@@ -69,13 +67,11 @@ static status print_prediction(const cli_arguments *arguments, const bal_schedul
 {
     bal_schedule written;
     int64_t makespan_ns[2] = {0};
-    char words[2][32];
     TRY(cli_schedule_order_parse("CSV", csv->bytes, csv->length, memory, &written, err));
     TRY(play_order(arguments, planned, is_whole, memory, &makespan_ns[0], err));
     TRY(play_order(arguments, &written, is_whole, memory, &makespan_ns[1], err));
-    text_duration(makespan_ns[0], words[0]);
-    text_duration(makespan_ns[1], words[1]);
-    fprintf(stderr, "predicted makespan: %s as planned, %s as written\n", words[0], words[1]);
+    fprintf(stderr, "predicted makespan: %s as planned, %s as written\n",
+            text_duration(makespan_ns[0]).text, text_duration(makespan_ns[1]).text);
     return STATUS_OK;
 }
 
@@ -175,11 +171,12 @@ static status add_rows(const cli_arguments *arguments, trace_store *store,
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
     for (int row = 0; row < count; row++) {
-        char name[400];
         TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
                                   err));
-        snprintf(name, sizeof name, "%.150s, %.240s", labels[row], trace_store_path(store));
-        if (cli_has(arguments, "--beside")) timelines[row].label = arena_string(memory, name);
+        if (cli_has(arguments, "--beside")) {
+            timelines[row].label =
+                arena_format(memory, "%s, %s", labels[row], trace_store_path(store));
+        }
         chosen->timelines[chosen->count++] = &timelines[row];
     }
     return STATUS_OK;
@@ -312,68 +309,52 @@ const cli_command cli_command_export = {
         "recorded, as a Chrome trace: a process per row, a thread per rank.",
     .details =
         "slurm-shrink: a script that gives nodes of a running Slurm job back as re-packing "
-        "releases them, and runs the training command once per size of the job, from checkpoint "
-        "to checkpoint; its head says how. kubernetes-jobs: the same as one Indexed Job per size: "
+        "releases them, and runs the training command once per size of the job, from checkpoint to "
+        "checkpoint; its head says how. kubernetes-jobs: the same as one Indexed Job per size: "
         "bash RECIPE.sh NAME IMAGE COMMAND [ARGUMENT]... mig: the same on one node whose ranks are "
         "MIG instances. A study whose re-packing has \"unit\": \"node\" releases whole nodes.",
     .options =
         {
-            {.name = "--json",
+            {"--json",
              .help = "megatron, deepspeed, torchtitan: writes the settings as an object instead."},
-            {.name = "--split-only",
+            {"--split-only",
              .help = "megatron, megatron-bridge, deepspeed: the layers of the stages of a plan "
                      "whose schedule or order the framework does not run."},
-            {.name = "--point",
-             .argument = "N",
+            {"--point", "N",
              .help = "Of a study: the point, as `dynmo study` numbers it. Default: the only one."},
-            {.name = "--exact",
+            {"--exact",
              .help = "pytorch: writes I and W of the first stage as they are. PyTorch skips I "
                      "there and does the whole backward in W; by default B stands in I's place."},
-            {.name = "--costs",
-             .argument = "FILE",
+            {"--costs", "FILE",
              .help = "pytorch: costs as of `dynmo schedule`, by which the makespan is predicted on "
                      "standard error, as planned and as PyTorch runs it; a plan with a searched "
                      "schedule and no order needs them."},
-            {.name = "--specs-before",
-             .argument = "N",
+            {"--specs-before", "N",
              .help = "deepspeed: LayerSpecs in front of the plan's first layer; they go to stage "
                      "0. Default: 0."},
-            {.name = "--specs-after",
-             .argument = "N",
+            {"--specs-after", "N",
              .help = "deepspeed: LayerSpecs after the plan's last layer; they go to the last "
                      "stage. Default: 0."},
-            {.name = "--csv",
-             .argument = "PATH",
+            {"--csv", "PATH",
              .help = "torchtitan: where the training finds the CSV. Default: schedule.csv."},
-            {.name = "--beside",
-             .argument = "RUN.db",
+            {"--beside", "RUN.db",
              .help = "perfetto: adds the same rows of the newest complete run of another store, as "
                      "what was predicted beside what was measured."},
-            {.name = "--run",
-             .argument = "NAME",
+            {"--run", "NAME",
              .help = "Of a run store: the run by its name or number. Default: the newest complete "
                      "one."},
-            {.name = "--row",
-             .argument = "LABEL",
+            {"--row", "LABEL",
              .help = "A row of the comparison. Default: the only one. perfetto: may be given "
                      "several times; default: 'even' and the fastest.",
              .may_repeat = true},
-            {.name = "--iteration",
-             .argument = "N",
-             .help = "Of a run store: the iteration. Default: the last."},
-            {.name = "--gpus-per-node",
-             .argument = "N",
+            {"--iteration", "N", .help = "Of a run store: the iteration. Default: the last."},
+            {"--gpus-per-node", "N",
              .help = "slurm-shrink, kubernetes-jobs: GPUs of a node. Default: as the run was "
                      "simulated."},
-            {.name = "--gpus-per-rank",
-             .argument = "G",
+            {"--gpus-per-rank", "G",
              .help = "slurm-shrink, kubernetes-jobs: GPUs of a rank of the pipeline. Default: as "
-                     "the run was "
-                     "simulated, else 1."},
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "FILE",
+                     "the run was simulated, else 1."},
+            {"--output", "FILE", .is_output = true, .letter = 'o',
              .help = "Where to write. Default: standard output."},
         },
     .operand_min = 2,

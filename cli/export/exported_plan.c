@@ -1,6 +1,6 @@
 #include "cli/export/exported_plan.h"
 
-#include "analysis/export/slurm_shrink.h"
+#include "analysis/export/frameworks.h"
 #include "analysis/report/recorded.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/point.h"
@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "cli/option_values.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "traces/store/runs.h"
 #include "traces/store/store.h"
 

@@ -2,7 +2,7 @@
 /// point of a study.
 #pragma once
 
-#include "analysis/export/launch.h"
+#include "analysis/export/frameworks.h"
 #include "balance/plan.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -9,13 +9,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/option_values.h"
-#include "cli/plan/plan_joint.h"
 #include "cli/plan/plan_loads.h"
 #include "sim/pipeline.h"
 #include "traces/store/writer.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { ARENA_BLOCK_BYTES = 1 << 20, PPB = 1000000000 };
@@ -313,24 +311,13 @@ static void find_moves(arena *memory, plan_run *run)
         (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
 }
 
-static void write_ints_or_null(json_writer *writer, const char *key, const int *values, int count)
-{
-    json_write_key(writer, key);
-    if (values != NULL) {
-        json_write_int_array(writer, values, count);
-    } else {
-        json_write_null(writer);
-    }
-}
-
 static void write_json(const plan_run *run, text_buffer *out)
 {
     const bal_problem *problem = &run->problem;
     const bal_answer *answer = &run->answer;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    write_ints_or_null(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
-    write_ints_or_null(&writer, "owner", answer->owner, problem->layers.layer_count);
+    json_writer writer = json_line_begin(out);
+    json_put_int_array(&writer, "first_layer", answer->first_layer, problem->stage_count + 1);
+    json_put_int_array(&writer, "owner", answer->owner, problem->layers.layer_count);
     json_put_int64(&writer, "bottleneck_ns", answer->bottleneck_ns);
     json_put_int64(&writer, "bottleneck_lower_bound_ns", answer->bottleneck_lower_bound_ns);
     json_put_double(&writer, "imbalance_ratio", answer->imbalance_ratio);
@@ -349,19 +336,15 @@ static void write_json(const plan_run *run, text_buffer *out)
     if (run->trace != NULL) json_put_int64(&writer, "trace_samples", run->sample_count);
     json_put_bool(&writer, "optimal", answer->optimal);
     json_put_bool(&writer, "executable", answer->executable);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 /// A load in its unit: a duration, or a count of parameters or layers.
-static void format_load(const plan_run *run, int64_t load, char out[32])
+static text_words load_text(const plan_run *run, int64_t load)
 {
     const bal_weight weight = run->problem.weight;
-    if (weight == BAL_WEIGHT_PARAMETERS || weight == BAL_WEIGHT_LAYERS) {
-        snprintf(out, 32, "%" PRId64, load);
-    } else {
-        text_duration(load, out);
-    }
+    const bool is_count = weight == BAL_WEIGHT_PARAMETERS || weight == BAL_WEIGHT_LAYERS;
+    return is_count ? text_wording("%" PRId64, load) : text_duration(load);
 }
 
 /// The layers of a rank: "4-7", of every chunk; for owners "0 3 6".
@@ -395,8 +378,6 @@ static void write_text(const plan_run *run, text_buffer *out)
 {
     const bal_problem *problem = &run->problem;
     const bal_answer *answer = &run->answer;
-    char value[32];
-    char bound[32];
     const bool has_chunks = problem->chunk_count > 1;
     if (run->trace != NULL) {
         text_format(out, "mean of %d sampled iteration%s of %s\n", run->sample_count,
@@ -415,28 +396,27 @@ static void write_text(const plan_run *run, text_buffer *out)
     text_format(out, "%5s  %12s  %s\n", answer->owner != NULL || has_chunks ? "rank" : "stage",
                 "load", "layers");
     for (int rank = 0; rank < answer->rank_count; rank++) {
-        format_load(run, answer->rank_load[rank], value);
-        text_format(out, "%5d  %12s  ", rank, value);
+        text_format(out, "%5d  %12s  ", rank, load_text(run, answer->rank_load[rank]).text);
         append_layers(run, rank, out);
         text_append(out, "\n");
     }
-    format_load(run, answer->bottleneck_ns, value);
-    format_load(run, answer->bottleneck_lower_bound_ns, bound);
     text_format(out, "\n%-18s %12s   no plan is below %s%s\n",
-                problem->objective == BAL_OBJECTIVE_1F1B_BOUND ? "1f1b bound" : "bottleneck", value,
-                bound, answer->optimal ? "; this one is optimal" : "");
+                problem->objective == BAL_OBJECTIVE_1F1B_BOUND ? "1f1b bound" : "bottleneck",
+                load_text(run, answer->bottleneck_ns).text,
+                load_text(run, answer->bottleneck_lower_bound_ns).text,
+                answer->optimal ? "; this one is optimal" : "");
     text_format(out, "%-18s %12.3f   largest load / mean\n", "imbalance ratio",
                 answer->imbalance_ratio);
     text_format(out, "%-18s %12.3f   (largest - smallest) / mean\n", "load spread ratio",
                 answer->load_spread_ratio);
     if (answer->iteration_ns >= 0) {
-        text_duration(answer->iteration_ns, value);
-        text_format(out, "%-18s %12s   played under %s, %d microbatches\n", "makespan", value,
-                    run->schedule, problem->microbatch_count);
+        text_format(out, "%-18s %12s   played under %s, %d microbatches\n", "makespan",
+                    text_duration(answer->iteration_ns).text, run->schedule,
+                    problem->microbatch_count);
     }
     if (problem->current_first_layer != NULL) {
-        text_size(answer->moved_bytes, value);
-        text_format(out, "%-18s %12s   %d layer%s %s\n", "moved", value, run->migration.layer_count,
+        text_format(out, "%-18s %12s   %d layer%s %s\n", "moved",
+                    text_size(answer->moved_bytes).text, run->migration.layer_count,
                     run->migration.layer_count == 1 ? " changes its" : "s change their",
                     has_chunks ? "rank" : "stage");
     }
@@ -480,11 +460,9 @@ static status write_plan(bal_plan plan, const char *path, arena *memory, error_m
 /// Programs that asked for JSON learn the reason there too.
 static void write_infeasible(const char *reason, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "error", reason);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -511,11 +489,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const char *path = cli_value(arguments, "--output");
     if (path != NULL) TRY(write_plan(plan, path, memory, err));
     if (run.is_joint) return STATUS_OK;
-    if (cli_has(arguments, "--json")) {
-        write_json(&run, out);
-    } else {
-        write_text(&run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&run, out);
     return STATUS_OK;
 }
 
@@ -532,72 +506,56 @@ const cli_command cli_command_plan = {
         "The loads file: {\"forward_ns\":[L], \"backward_input_ns\":[L], "
         "\"backward_weight_ns\":[L], \"parameters\":[L], \"state_bytes\":[L], "
         "\"activation_bytes\":[L], \"gradient_bytes\":[L], \"transfer_ns\":[L], "
-        "\"embedding\":bool, \"head\":bool, \"stage_memory_bytes\":[P], "
-        "\"stage_inflight\":[P], \"stage_time_factor\":[P], \"stage_fixed_ns\":[P], "
-        "\"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only forward_ns is needed always. "
-        "Times are of one microbatch in whole ns. The load of a stage is stage_time_factor * sum "
-        "of its layers + stage_fixed_ns, 0 if it owns none; its memory is sum of state_bytes + "
-        "stage_inflight * sum of activation_bytes. With V chunks per rank P counts ranks, whose "
-        "load and memory are the sums over their stages; first_layer and current_first_layer have "
-        "P*V+1 entries.",
+        "\"embedding\":bool, \"head\":bool, \"stage_memory_bytes\":[P], \"stage_inflight\":[P], "
+        "\"stage_time_factor\":[P], \"stage_fixed_ns\":[P], \"load_cap_ns\":n, "
+        "\"current_first_layer\":[P+1]}; only forward_ns is needed always. Times are of one "
+        "microbatch in whole ns. The load of a stage is stage_time_factor * sum of its layers + "
+        "stage_fixed_ns, 0 if it owns none; its memory is sum of state_bytes + stage_inflight * "
+        "sum of activation_bytes. With V chunks per rank P counts ranks, whose load and memory are "
+        "the sums over their stages; first_layer and current_first_layer have P*V+1 entries.",
     .options =
         {
-            {.name = "--loads",
-             .argument = "FILE.json",
+            {"--loads", "FILE.json",
              .help = "What layers and stages cost, or the output of dynmo model --json; - is "
                      "standard input."},
-            {.name = "--trace",
-             .argument = "RUN.db",
+            {"--trace", "RUN.db",
              .help = "What the layers of a recorded trace cost: means over its samples, gaps of "
                      "the host included as replays charge them."},
-            {.name = "--iterations",
-             .argument = "A:B",
+            {"--iterations", "A:B",
              .help = "The iterations of --trace, both included. Default: all."},
-            {.name = "--stages",
-             .argument = "P",
-             .help = "Number of stages; with several chunks per rank, of ranks."},
-            {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
-            {.name = "--by",
-             .argument = "WEIGHT",
+            {"--stages", "P", .help = "Number of stages; with several chunks per rank, of ranks."},
+            {"--balancer", "NAME", .help = "Who decides; see above."},
+            {"--by", "WEIGHT",
              .help = "time, parameters, time+transfer (time, and the wait for the messages over "
                      "both cuts) or layers (1 each, 0 for embedding and head). Default: the "
                      "balancer's own."},
-            {.name = "--objective",
-             .argument = "NAME",
+            {"--objective", "NAME",
              .help =
                  "bottleneck (the largest load; default), 1f1b-bound (largest of the loads before "
                  "a stage + M * its own) or moved-bytes (with every load within load_cap_ns). "
                  "partition and tuned minimise it, the others are measured by it."},
-            {.name = "--chunks",
-             .argument = "V",
+            {"--chunks", "V",
              .help = "Chunks per rank. Default: the schedule's own, or 2 where the balancer needs "
-                     "several, else 1; with --schedule any 1 or 2, by default whichever is "
-                     "better. In order (rank r owns stages r, P+r, ...) unless the schedule or "
-                     "v-partition fold them (r and 2P-1-r)."},
-            {.name = "--schedule",
-             .argument = "NAME",
+                     "several, else 1; with --schedule any 1 or 2, by default whichever is better. "
+                     "In order (rank r owns stages r, P+r, ...) unless the schedule or v-partition "
+                     "fold them (r and 2P-1-r)."},
+            {"--schedule", "NAME",
              .help = "Schedule for --output and for makespan; any: makespan searches placement, "
                      "schedule and order of ops, too."},
-            {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
-            {.name = "--first-stage-backward",
-             .argument = "HOW",
+            {"--microbatches", "M", .help = "Microbatches of an iteration."},
+            {"--first-stage-backward", "HOW",
              .help = "split (default), or whole: the first stage, which sends no gradient, does B "
                      "and W at once, as PyTorch's pipelining does. The plan file says so."},
-            {.name = "--budget",
-             .argument = "N",
+            {"--budget", "N",
              .help = "Work of --schedule any, in plays of an order. Default: 50000, fewer where an "
                      "order has more than 20000 ops."},
-            {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
-            {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
-            {.name = "--max-iterations",
-             .argument = "N",
+            {"--seed", "S", .help = "Seed of --schedule any. Default: 1."},
+            {"--allow-empty-stages", .help = "Lets stages own no layer."},
+            {"--max-iterations", "N",
              .help = "diffusion-published: the paper's max_iters. Default: until nothing moves."},
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "PLAN.json",
+            {"--output", "PLAN.json", .is_output = true, .letter = 'o',
              .help = "Also writes the plan as dynmo-plan/1."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .run = answer,
 };

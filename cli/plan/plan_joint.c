@@ -1,4 +1,4 @@
-#include "cli/plan/plan_joint.h"
+#include "cli/plan/plan_loads.h"
 
 #include "balance/joint/joint.h"
 #include "balance/metrics.h"
@@ -9,7 +9,6 @@
 #include "sim/pipeline.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -59,10 +58,8 @@ static status read_question(const cli_arguments *arguments, joint_run *run, erro
     int64_t budget =
         bal_joint_budget_default(run->problem->stage_count, run->problem->microbatch_count);
     int64_t seed = 1;
-    const char *given = cli_value(arguments, "--budget");
-    if (given != NULL) TRY(text_parse_int64(given, "--budget", 1, INT64_MAX, &budget, err));
-    given = cli_value(arguments, "--seed");
-    if (given != NULL) TRY(text_parse_int64(given, "--seed", 0, INT64_C(1) << 53, &seed, err));
+    TRY(cli_int64(arguments, "--budget", 1, INT64_MAX, &budget, err));
+    TRY(cli_int64(arguments, "--seed", 0, INT64_C(1) << 53, &seed, err));
     run->question.problem = run->problem;
     run->question.play_budget = budget;
     run->question.seed = (uint64_t)seed;
@@ -136,10 +133,8 @@ static void write_json(const joint_run *run, text_buffer *out)
 {
     const bal_joint_answer *answer = &run->answer;
     const int ranks = run->problem->stage_count;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_write_key(&writer, "first_layer");
-    json_write_int_array(&writer, answer->first_layer, stage_count(run) + 1);
+    json_writer writer = json_line_begin(out);
+    json_put_int_array(&writer, "first_layer", answer->first_layer, stage_count(run) + 1);
     json_put_int64(&writer, "chunks", answer->shape.chunk_count);
     json_put_string(&writer, "placement", bal_placement_name(answer->shape.placement));
     json_put_string(&writer, "schedule", answer->order.name);
@@ -151,25 +146,20 @@ static void write_json(const joint_run *run, text_buffer *out)
     json_put_int64(&writer, "span_ns", run->played.span_ns);
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
     json_put_double(&writer, "imbalance_ratio", bal_imbalance_ratio(run->load_ns, ranks));
-    json_write_key(&writer, "peak_memory_bytes");
-    json_write_int64_array(&writer, answer->peak_bytes, ranks);
+    json_put_int64_array(&writer, "peak_memory_bytes", answer->peak_bytes, ranks);
     json_put_int64(&writer, "moved_bytes", run->migration.bytes);
     json_put_int64(&writer, "plays", answer->play_count);
     json_put_bool(&writer, "optimal", answer->optimal);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void write_ranks(const joint_run *run, text_buffer *out)
 {
     const bal_joint_answer *answer = &run->answer;
-    char load[32];
-    char memory[32];
     text_format(out, "%5s  %12s  %12s  %s\n", "rank", "load", "peak memory", "layers");
     for (int rank = 0; rank < run->problem->stage_count; rank++) {
-        text_duration(run->load_ns[rank], load);
-        text_size(answer->peak_bytes[rank], memory);
-        text_format(out, "%5d  %12s  %12s ", rank, load, memory);
+        text_format(out, "%5d  %12s  %12s ", rank, text_duration(run->load_ns[rank]).text,
+                    text_size(answer->peak_bytes[rank]).text);
         for (int chunk = 0; chunk < answer->shape.chunk_count; chunk++) {
             const int stage = bal_stage_of(answer->shape.placement, run->problem->stage_count,
                                            answer->shape.chunk_count, rank, chunk);
@@ -183,31 +173,25 @@ static void write_ranks(const joint_run *run, text_buffer *out)
 static void write_text(const joint_run *run, text_buffer *out)
 {
     const bal_joint_answer *answer = &run->answer;
-    char value[32];
-    char bound[32];
     text_format(out,
                 "makespan with any schedule, %d layers on %d ranks, %d microbatches, minimising "
                 "the makespan\n\n",
                 run->problem->layers.layer_count, run->problem->stage_count,
                 run->problem->microbatch_count);
     write_ranks(run, out);
-    text_duration(answer->makespan_ns, value);
-    text_duration(answer->lower_bound_ns, bound);
     text_format(out, "\n%-18s %12d%s%s\n", "chunks per rank", answer->shape.chunk_count,
                 answer->shape.chunk_count == 1 ? "" : "   ",
                 answer->shape.chunk_count == 1 ? "" : bal_placement_name(answer->shape.placement));
-    text_format(out, "%-18s %12s   no partition and no order is below %s%s\n", "makespan", value,
-                bound, answer->optimal ? "; this one is optimal" : "");
-    text_duration(answer->partition_bound_ns, bound);
+    text_format(out, "%-18s %12s   no partition and no order is below %s%s\n", "makespan",
+                text_duration(answer->makespan_ns).text, text_duration(answer->lower_bound_ns).text,
+                answer->optimal ? "; this one is optimal" : "");
     text_format(out, "%-18s %10.2f %%   above that bound; no order of this partition is below %s\n",
-                "gap", 100 * gap_ratio(answer), bound);
-    text_duration(run->played.span_ns, value);
-    text_format(out, "%-18s %12s\n", "span", value);
+                "gap", 100 * gap_ratio(answer), text_duration(answer->partition_bound_ns).text);
+    text_format(out, "%-18s %12s\n", "span", text_duration(run->played.span_ns).text);
     text_format(out, "%-18s %12.4f\n", "bubble ratio", run->metrics.bubble_ratio);
     if (run->problem->current_first_layer != NULL) {
-        text_size(run->migration.bytes, value);
-        text_format(out, "%-18s %12s   %d layer%s rank\n", "moved", value,
-                    run->migration.layer_count,
+        text_format(out, "%-18s %12s   %d layer%s rank\n", "moved",
+                    text_size(run->migration.bytes).text, run->migration.layer_count,
                     run->migration.layer_count == 1 ? " changes its" : "s change their");
     }
     text_format(out, "%-18s %12s\n", "found by", answer->source);
@@ -240,10 +224,6 @@ status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem
     find_loads(run, memory);
     TRY(find_moves(run, memory, err));
     *plan = plan_of(run);
-    if (cli_has(arguments, "--json")) {
-        write_json(run, out);
-    } else {
-        write_text(run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(run, out);
     return STATUS_OK;
 }

@@ -1,10 +1,13 @@
 /// The file of `dynmo plan --loads`: what the layers and stages of one decision cost.
 #pragma once
 
+#include "balance/plan.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "base/text.h"
+#include "cli/command.h"
 
 /// The ranks that a plan is for.
 typedef struct cli_plan_shape {
@@ -43,3 +46,15 @@ status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_s
 /// The same from an object that is open already.
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
                          bal_problem *problem, error_message *err);
+
+// `dynmo plan --balancer makespan --schedule any`: partition, placement, schedule and order
+// together.
+
+/// Searches, has the static engine play what was found, and prints it.
+///
+/// @param problem layers and ranks; microbatch_count as given
+/// @param chunks  0: whichever number is better
+/// @param plan    out: what was found, in memory; its stage_ranks are the caller's
+/// @return STATUS_INVALID naming an option that does not go with it; what bal_joint_search refuses
+status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem, int chunks,
+                      arena *memory, text_buffer *out, bal_plan *plan, error_message *err);

@@ -7,7 +7,6 @@
 #include "base/file.h"
 #include "exec/transport/transport.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,21 +48,14 @@ static status read_numbers(const cli_arguments *arguments, probe_request *reques
                            error_message *err)
 {
     const bool is_cuda = strcmp(request->device, "cuda") == 0;
-    const char *seconds = cli_value(arguments, "--seconds");
-    const char *bytes = cli_value(arguments, "--bytes");
     double budget = 0.2;
     TRY(cli_int(arguments, "--ranks", 1, EXEC_PROBE_RANKS_MAX, launched_ranks(request->transport),
                 &request->rank_count, err));
     TRY(cli_int(arguments, "--tokens", 1, TOKENS_MAX, is_cuda ? 4096 : 512, &request->tokens, err));
-    if (seconds != NULL) {
-        TRY(text_parse_double(seconds, "--seconds", 0.001, 60, &budget, err));
-    }
+    TRY(cli_double(arguments, "--seconds", 0.001, 60, &budget, err));
     request->budget_ns = (int64_t)(budget * 1e9);
     request->bytes = INT64_C(256) << 20;
-    if (bytes != NULL) {
-        TRY(text_parse_int64(bytes, "--bytes", 4096, INT64_C(1) << 36, &request->bytes, err));
-    }
-    return STATUS_OK;
+    return cli_int64(arguments, "--bytes", 4096, INT64_C(1) << 36, &request->bytes, err);
 }
 
 static status read_request(const cli_arguments *arguments, probe_request *request,
@@ -87,11 +79,9 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
     }
     TRY(exec_transport_check(request->transport, request->device, err));
     request->is_bf16 = is_cuda && strcmp(precision, "bf16") == 0;
-    request->model = cli_has(arguments, "--model") ? cli_value(arguments, "--model")
-                     : is_cuda                     ? "llama-2-7b"
-                                                   : "gpt2";
+    request->model = cli_value_or(arguments, "--model", is_cuda ? "llama-2-7b" : "gpt2");
     request->output = cli_value(arguments, "--output");
-    request->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : "probed";
+    request->name = cli_value_or(arguments, "--name", "probed");
     return read_numbers(arguments, request, err);
 }
 
@@ -213,11 +203,7 @@ static status report_all(const cli_arguments *arguments, const probe_request *re
     cli_probe_result result;
     TRY(cli_probe_result_of(report, memory, &result, err));
     TRY(write_file(request, report, &result, memory, err));
-    if (cli_has(arguments, "--json")) {
-        cli_probe_write(report, &result, out);
-    } else {
-        cli_probe_print(report, &result, out);
-    }
+    (cli_has(arguments, "--json") ? cli_probe_write : cli_probe_print)(report, &result, out);
     return STATUS_OK;
 }
 
@@ -285,52 +271,34 @@ const cli_command cli_command_probe = {
         "quarter of --bytes there and back. `local` is threads of one process; `mpi` needs `mpirun "
         "-n RANKS dynmo probe --transport mpi`, or srun, and tells links within a node from those "
         "between nodes by the names of their hosts; so does `tcp` under srun or torchrun; `nccl` "
-        "has "
-        "a GPU for each rank, of one process or of those. A kind of link that no two ranks have is "
-        "taken from --hardware, or from the other kind, "
-        "and the file says so.",
+        "has a GPU for each rank, of one process or of those. A kind of link that no two ranks "
+        "have is taken from --hardware, or from the other kind, and the file says so.",
     .options =
         {
-            {.name = "--device",
-             .argument = "D",
-             .help = "cpu: one core in fp32; cuda: the first GPU. Default: cpu."},
-            {.name = "--precision",
-             .argument = "P",
-             .help = "On cuda: bf16 or fp32. Default: bf16."},
-            {.name = "--transport",
-             .argument = "T",
-             .help = "local, mpi, tcp or nccl, for the links. Default: local."},
-            {.name = "--ranks",
-             .argument = "N",
+            {"--device", "D", .help = "cpu: one core in fp32; cuda: the first GPU. Default: cpu."},
+            {"--precision", "P", .help = "On cuda: bf16 or fp32. Default: bf16."},
+            {"--transport", "T", .help = "local, mpi, tcp or nccl, for the links. Default: local."},
+            {"--ranks", "N",
              .help = "Ranks between which links are measured. Default: what the launcher says, "
                      "else 2."},
-            {.name = "--model",
-             .argument = "CONFIG",
+            {"--model", "CONFIG",
              .help = "Model whose products are measured: a Hugging Face config.json or a shipped "
                      "one. Default: gpt2 on cpu, llama-2-7b on cuda."},
-            {.name = "--tokens",
-             .argument = "N",
+            {"--tokens", "N",
              .help = "Tokens of a microbatch, one sequence. Default: 512 on cpu, 4096 on cuda."},
-            {.name = "--hardware",
-             .argument = "NAME",
+            {"--hardware", "NAME",
              .help = "Hardware file or preset for what is not measured; its rate is the peak on "
                      "cuda, where it is needed."},
-            {.name = "--seconds",
-             .argument = "S",
+            {"--seconds", "S",
              .help = "Time for each measurement, in s; at least 5 samples in any case. Default: "
                      "0.2."},
-            {.name = "--bytes",
-             .argument = "N",
+            {"--bytes", "N",
              .help = "Bytes of the copy that measures memory, and four times those of the longest "
                      "message. Default: 268435456."},
-            {.name = "--name", .argument = "NAME", .help = "Name in the file. Default: probed."},
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "FILE",
+            {"--name", "NAME", .help = "Name in the file. Default: probed."},
+            {"--output", "FILE", .is_output = true, .letter = 'o',
              .help = "The hardware file. Default: it is not written."},
-            {.name = "--json",
-             .help = "Prints every measurement as one line of JSON (dynmo-probe/1)."},
+            {"--json", .help = "Prints every measurement as one line of JSON (dynmo-probe/1)."},
         },
     .operand_min = 0,
     .operand_max = 0,

@@ -226,16 +226,14 @@ static bool is_flop(const exec_measurement *row)
 
 static void print_row(const exec_measurement *row, text_buffer *out)
 {
-    char shape[40] = "", median[32], least[32];
+    char shape[40] = "";
     if (row->kind == EXEC_PROBE_PRODUCT) {
         snprintf(shape, sizeof shape, "%d x %d x %d", row->shape.rows, row->shape.columns,
                  row->shape.inner);
     }
-    text_duration(row->median_ns, median);
-    text_duration(row->min_ns, least);
-    text_format(out, "  %-22s %24s %10s %10s %6d %9.1f %s\n", row->name, shape, median, least,
-                row->count, rate_of(row->amount, row->median_ns) / 1e9,
-                is_flop(row) ? "GFLOP/s" : "GB/s");
+    text_format(out, "  %-22s %24s %10s %10s %6d %9.1f %s\n", row->name, shape,
+                text_duration(row->median_ns).text, text_duration(row->min_ns).text, row->count,
+                rate_of(row->amount, row->median_ns) / 1e9, is_flop(row) ? "GFLOP/s" : "GB/s");
 }
 
 void cli_probe_print(const cli_probe_report *report, const cli_probe_result *result,
@@ -276,8 +274,7 @@ static void write_row(json_writer *writer, const exec_measurement *row)
 void cli_probe_write(const cli_probe_report *report, const cli_probe_result *result,
                      text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-probe/1");
     json_put_string(&writer, "device", report->device);
     json_put_string(&writer, "backend", report->backend);
@@ -294,6 +291,5 @@ void cli_probe_write(const cli_probe_report *report, const cli_probe_result *res
     json_end_array(&writer);
     json_write_key(&writer, "hardware");
     write_hardware(&writer, report, result);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }

@@ -4,7 +4,6 @@
 #include "cli/progress.h"
 #include "cli/run/run.h"
 
-#include "base/file.h"
 #include "sim/training_plan.h"
 
 #include <stdatomic.h>
@@ -44,10 +43,10 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
                            error_message *err)
 {
     static const char *const learning[] = {"--text", "--counts"};
-    for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
-        if (request->learns || !cli_has(arguments, learning[option])) continue;
+    const char *of_learning = cli_first_given(arguments, learning, 2);
+    if (!request->learns && of_learning != NULL) {
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
-                         learning[option]);
+                         of_learning);
     }
     if (request->learns && cli_has(arguments, "--trace")) {
         return error_set(err, STATUS_INVALID,
@@ -98,19 +97,18 @@ static status read_slow(const cli_arguments *arguments, cli_run_request *request
 static status read_forecast(const cli_arguments *arguments, cli_run_request *request,
                             error_message *err)
 {
-    const char *value = cli_value(arguments, "--tolerance");
+    static const char *const of_forecasts[] = {"--tolerance", "--warmup"};
+    const char *of_forecast = cli_first_given(arguments, of_forecasts, 2);
     const bool has_forecast = cli_run_has_forecast(request);
-    if (!has_forecast && (value != NULL || cli_has(arguments, "--warmup"))) {
+    if (!has_forecast && of_forecast != NULL) {
         return error_set(
             err, STATUS_INVALID,
             "%s: of devices that measure, cpu and cuda under the clocks queue and real",
-            value != NULL ? "--tolerance" : "--warmup");
+            of_forecast);
     }
     if (strcmp(request->device, "cuda") == 0) request->tolerance = TOLERANCE_CUDA;
-    if (value != NULL) {
-        TRY(text_parse_double(value, "--tolerance", 0, 1e6, &request->tolerance, err));
-        request->needs_forecast = request->tolerance > 0;
-    }
+    TRY(cli_double(arguments, "--tolerance", 0, 1e6, &request->tolerance, err));
+    request->needs_forecast = cli_has(arguments, "--tolerance") && request->tolerance > 0;
     return cli_int(arguments, "--warmup", 0, 1000, has_forecast ? 1 : 0, &request->warmup_count,
                    err);
 }
@@ -308,31 +306,14 @@ static status execute(run_state *state, error_message *err)
     return ended;
 }
 
-/// Ends the files that were written while the run went on: also a run that failed keeps what was
-/// recorded.
-static status finish_files(run_state *state, status ended, error_message *err)
-{
-    error_message outcome = {0};
-    error_message finish_err = {0};
-    if (state->files == NULL) return ended;
-    if (ended != STATUS_OK && err != NULL) outcome = *err;
-    const status finished = cli_run_files_finish(state->files, &state->outcome.result,
-                                                 ended != STATUS_OK ? &outcome : NULL, &finish_err);
-    if (ended != STATUS_OK || finished == STATUS_OK) return ended;
-    return error_set(err, finished, "%s", finish_err.message);
-}
-
 static status report(const cli_arguments *arguments, run_state *state, text_buffer *out,
                      error_message *err)
 {
     if (!state->request.learns && !state->opened.has_plan) {
         TRY(cli_run_outcome_replay(&state->outcome, &state->training, state->memory, err));
     }
-    if (cli_has(arguments, "--json")) {
-        cli_run_outcome_write(&state->outcome, out);
-    } else {
-        cli_run_outcome_print(&state->outcome, out);
-    }
+    (cli_has(arguments, "--json") ? cli_run_outcome_write : cli_run_outcome_print)(&state->outcome,
+                                                                                   out);
     return cli_run_forecast_check(&state->outcome, err);
 }
 
@@ -344,7 +325,9 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, tex
     status ended = state->leads ? prepare_leader(state, err) : STATUS_OK;
     if (ended == STATUS_OK) ended = execute(state, err);
     const bool has_run = state->abandoned_rank_count == 0 || atomic_load(&state->leader_is_back);
-    if (state->leads && has_run) ended = finish_files(state, ended, err);
+    if (state->files != NULL && has_run) {
+        ended = cli_run_files_finish(state->files, &state->outcome.result, ended, err);
+    }
     if (ended == STATUS_OK && state->leads) ended = report(arguments, state, out, err);
     return ended;
 }
@@ -394,10 +377,9 @@ const cli_command cli_command_run = {
         "Devices: `timed` takes the time that the study's trace or model says; `cpu` trains the "
         "study's model on a text; `cuda` the same on GPUs. Transports: `local` has a thread for "
         "each rank; `mpi` needs `mpirun -n RANKS dynmo run ... --transport mpi`, or srun; `tcp` "
-        "needs "
-        "no MPI, but srun, torchrun or MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE; `nccl` has a "
-        "GPU for each rank, and a thread, or under one of these launchers a process. RANKS are the "
-        "study's stages times --data-parallel."
+        "needs no MPI, but srun, torchrun or MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE; `nccl` "
+        "has a GPU for each rank, and a thread, or under one of these launchers a process. RANKS "
+        "are the study's stages times --data-parallel."
         "\n\n"
         "What is trained, and what makes it dynamic, is the study's \"execution\": "
         "exec/mechanism/README.md. A rank that fails, dies or hangs ends the run within seconds "
@@ -405,73 +387,51 @@ const cli_command cli_command_run = {
         "(exit code 130) or SIGTERM (143).",
     .options =
         {
-            {.name = "--device",
-             .argument = "D",
-             .help = "timed, cpu or cuda: what an op does; default timed"},
-            {.name = "--transport",
-             .argument = "T",
+            {"--device", "D", .help = "timed, cpu or cuda: what an op does; default timed"},
+            {"--transport", "T",
              .help =
                  "local (threads of one process), mpi (under mpirun or srun), tcp (under srun or "
                  "torchrun) or nccl (a rank per GPU); default local"},
-            {.name = "--clock",
-             .argument = "C",
+            {"--clock", "C",
              .help = "nominal (deadlines travel with the messages, nobody waits), queue (an op "
                      "begins at the deadline of the one before, as in a GPU's queue) or real; "
                      "default nominal for timed, real else"},
-            {.name = "--row",
-             .argument = "LABEL",
+            {"--row", "LABEL",
              .help = "the entry of the study's balancing to run; default the first that decides"},
-            {.name = "--trace",
-             .argument = "TRACE.db",
-             .help = "the trace that says how long ops take (timed)"},
-            {.name = "--model",
-             .argument = "CONFIG",
+            {"--trace", "TRACE.db", .help = "the trace that says how long ops take (timed)"},
+            {"--model", "CONFIG",
              .help = "config.json or shipped name: what is trained (cpu, cuda), or what says how "
                      "long ops take (timed, with --hardware)"},
-            {.name = "--hardware",
-             .argument = "NAME",
-             .help = "hardware file or preset, with --model"},
-            {.name = "--text",
-             .argument = "FILE",
-             .help = "text to train on, as bytes (cpu, cuda)"},
-            {.name = "--iterations", .argument = "N", .help = "instead of the study's number"},
-            {.name = "--data-parallel",
-             .argument = "D",
+            {"--hardware", "NAME", .help = "hardware file or preset, with --model"},
+            {"--text", "FILE", .help = "text to train on, as bytes (cpu, cuda)"},
+            {"--iterations", "N", .help = "instead of the study's number"},
+            {"--data-parallel", "D",
              .help = "replicas of the pipeline, instead of the study's number"},
-            {.name = "--warmup",
-             .argument = "N",
+            {"--warmup", "N",
              .help = "first iterations that are neither recorded nor decided from (cpu, cuda); "
                      "default 1, 0 under the nominal clock"},
-            {.name = "--tolerance",
-             .argument = "X",
+            {"--tolerance", "X",
              .help = "exit code 4 if the run takes longer or shorter than its forecast by more "
                      "than this share, 0: never (cpu, cuda); default 0.1 on cuda, 0 on cpu"},
-            {.name = "--slow",
-             .argument = "RANK=X",
+            {"--slow", "RANK=X",
              .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "
                      "follows (timed, cpu); may be given several times",
              .may_repeat = true},
-            {.name = "--precision", .argument = "P", .help = "fp32 or bf16 (cuda); default fp32"},
-            {.name = "--record",
-             .argument = "TRACE.db",
+            {"--precision", "P", .help = "fp32 or bf16 (cuda); default fp32"},
+            {"--record", "TRACE.db",
              .help = "records what layers took, as a trace that simulate reads"},
-            {.name = "--store",
-             .argument = "RUN.db",
+            {"--store", "RUN.db",
              .help = "records the run as simulate --store does, for report and export"},
-            {.name = "--counts",
-             .is_output = true,
-             .argument = "FILE.csv",
-             .help = "writes the tokens of every expert (mechanism moe), the blocks of keys "
-                     "met (sparse-attention), the rows computed (mod, early-exit)"},
-            {.name = "--watchdog",
-             .argument = "SECONDS",
+            {"--counts", "FILE.csv", .is_output = true,
+             .help = "writes the tokens of every expert (mechanism moe), the blocks of keys met "
+                     "(sparse-attention), the rows computed (mod, early-exit)"},
+            {"--watchdog", "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},
-            {.name = "--distributed",
+            {"--distributed",
              .help = "the balancer diffusion runs on the ranks, each with what it measured of its "
                      "layers"},
-            {.name = "--real-time",
-             .help = "asks the system for real-time priority, where it is allowed"},
-            {.name = "--json", .help = "prints one JSON object"},
+            {"--real-time", .help = "asks the system for real-time priority, where it is allowed"},
+            {"--json", .help = "prints one JSON object"},
 
         },
     .operand_min = 1,

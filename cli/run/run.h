@@ -196,8 +196,9 @@ status cli_run_files_put(cli_run_files *files, const exec_measured *measured, er
 
 /// Ends the files; they are gone afterwards, also on failure.
 ///
-/// @param result  of the run, or NULL
-/// @param outcome NULL, or why it failed: what was recorded until then stays and says so; nothing
-///                stays where there was no iteration
-status cli_run_files_finish(cli_run_files *files, const bal_training_result *result,
-                            const error_message *outcome, error_message *err);
+/// @param result  of the run, not read where it failed
+/// @param outcome of the run, with its message in err. Where it failed, what was recorded until
+///                then stays and says so; nothing stays where there was no iteration
+/// @return outcome; where that is STATUS_OK, what the files say
+status cli_run_files_finish(cli_run_files *files, const bal_training_result *result, status outcome,
+                            error_message *err);

@@ -56,10 +56,8 @@ void cli_run_experts_write(const cli_run_experts *experts, json_writer *writer)
     json_put_int64(writer, "ranks", experts->rank_count);
     json_put_double(writer, "token_ratio", experts->token_ratios / (double)experts->cell_count);
     json_put_double(writer, "time_ratio", experts->time_ratios / (double)experts->cell_count);
-    json_write_key(writer, "forward_ns");
-    json_write_int64_array(writer, experts->forward_ns, experts->replica_count);
-    json_write_key(writer, "exchange_ns");
-    json_write_int64_array(writer, experts->exchange_ns, experts->replica_count);
+    json_put_int64_array(writer, "forward_ns", experts->forward_ns, experts->replica_count);
+    json_put_int64_array(writer, "exchange_ns", experts->exchange_ns, experts->replica_count);
     json_end_object(writer);
 }
 

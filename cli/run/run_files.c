@@ -274,49 +274,51 @@ status cli_run_files_put(cli_run_files *files, const exec_measured *measured, er
     return files->writer != NULL ? put_record(files, measured, err) : STATUS_OK;
 }
 
-static status finish_record(cli_run_files *files, const error_message *outcome, error_message *err)
+/// @param why of a failure, the message; NULL: none
+static status finish_record(cli_run_files *files, const char *why, error_message *err)
 {
-    status result = STATUS_OK;
     if (files->reserve >= 0) close(files->reserve);
     if (files->put_count == 0) {
         trace_writer_abort(files->writer);
-    } else if (outcome == NULL) {
-        result = trace_writer_finish(files->writer, err);
-    } else {
-        trace_writer_put_note(files->writer, "ended by", outcome->message, NULL);
-        result = trace_writer_keep(files->writer, err);
+        return STATUS_OK;
     }
-    return result;
+    if (why == NULL) return trace_writer_finish(files->writer, err);
+    trace_writer_put_note(files->writer, "ended by", why, NULL);
+    return trace_writer_keep(files->writer, err);
 }
 
-static status finish_run(cli_run_files *files, const bal_training_result *result,
-                         const error_message *outcome, error_message *err)
+static status finish_run(cli_run_files *files, const bal_training_result *result, status outcome,
+                         error_message *err)
 {
     const ana_setup *setup = &files->opened->setup;
     ana_row row = {.balancing = files->opened->row, .course = files->course};
     const ana_comparison comparison = {.setup = setup, .rows = &row};
-    if (result != NULL) {
+    if (outcome == STATUS_OK) {
         row.result = *result;
         ana_row_rate(&row, setup);
     }
-    return ana_recording_finish(files->recording, result != NULL ? &comparison : NULL, outcome,
-                                err);
+    return ana_recording_finish(files->recording, &comparison, outcome, err);
 }
 
-status cli_run_files_finish(cli_run_files *files, const bal_training_result *result,
-                            const error_message *outcome, error_message *err)
+status cli_run_files_finish(cli_run_files *files, const bal_training_result *result, status outcome,
+                            error_message *err)
 {
+    error_message later = {0};
+    error_message *const failed = outcome == STATUS_OK ? err : &later; // the run's own stays
     status finished = STATUS_OK;
-    if (files->writer != NULL) finished = finish_record(files, outcome, err);
-    if (files->record_store != NULL) trace_store_close(files->record_store);
+    if (files->writer != NULL) {
+        const char *why = err != NULL ? err->message : "";
+        finished = finish_record(files, outcome == STATUS_OK ? NULL : why, failed);
+    }
+    trace_store_close(files->record_store);
     if (files->recording != NULL) {
-        const status stored = finish_run(files, outcome == NULL ? result : NULL, outcome, err);
+        const status stored = finish_run(files, result, outcome, err);
         if (finished == STATUS_OK) finished = stored;
     }
-    if (files->run_store != NULL) trace_store_close(files->run_store);
+    trace_store_close(files->run_store);
     if (files->counts != NULL) {
-        const status closed = file_output_close(files->counts_output, true, err);
+        const status closed = file_output_close(files->counts_output, true, failed);
         if (finished == STATUS_OK) finished = closed;
     }
-    return finished;
+    return outcome != STATUS_OK ? outcome : finished;
 }

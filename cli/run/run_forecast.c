@@ -67,22 +67,22 @@ void cli_run_forecast_write(const cli_run_outcome *outcome, json_writer *writer)
 void cli_run_forecast_print(const cli_run_outcome *outcome, text_buffer *out)
 {
     const ana_forecast *forecast = &outcome->forecast;
-    char told[32], came[32];
     double part[PART_COUNT], error = 0;
     if (forecast->iteration_count == 0) {
         text_format(out, "no iteration after warm-up (%d) and profile (%d), so no forecast\n",
                     forecast->warmup_count, ANA_FORECAST_PROFILE);
         return;
     }
-    text_duration(ana_time_parts_ns(&forecast->forecast), told);
-    text_duration(ana_time_parts_ns(&forecast->measured), came);
     text_format(out, "forecast from %d iterations after a warm-up of %d", ANA_FORECAST_PROFILE,
                 forecast->warmup_count);
     if (forecast->change_count > 0) {
         text_format(out, ", anew after %d changes of the model", forecast->change_count);
     }
-    text_format(out, ": %s for %d iterations, measured %s: %+.2f %%\n  all ops:", told,
-                forecast->iteration_count, came, ana_forecast_error_ratio(forecast) * 100);
+    text_format(out, ": %s for %d iterations, measured %s: %+.2f %%\n  all ops:",
+                text_duration(ana_time_parts_ns(&forecast->forecast)).text,
+                forecast->iteration_count,
+                text_duration(ana_time_parts_ns(&forecast->measured)).text,
+                ana_forecast_error_ratio(forecast) * 100);
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (!find_kind(forecast, kind, &error)) continue;
         text_format(out, " %s %+.2f %%", kind_names[kind], error * 100);

@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "models/cost/config.h"
 
-#include <string.h>
-
 enum { INTEGER_MAX = 1 << 30 };
 
 /// The number of a name among names.
@@ -16,8 +14,8 @@ static status read_name(json_value named, const char *what, const char *const *n
     const char *name = NULL;
     char suggestion[TEXT_SUGGESTION_BYTES];
     TRY(json_string(named, &name, err));
-    for (int found = 0; found < name_count; found++) {
-        if (strcmp(name, names[found]) != 0) continue;
+    const int found = text_find(name, names, name_count);
+    if (found < name_count) {
         *number = found;
         return STATUS_OK;
     }
@@ -129,11 +127,9 @@ static status read_execution(json_value execution, exec_model *model, const char
 static const char *missing_feature(const model_config *config)
 {
     static const char *const families[] = {"gpt2", "llama", "mistral", "mixtral", "qwen2"};
-    bool is_known = false;
-    for (size_t family = 0; family < sizeof families / sizeof families[0]; family++) {
-        is_known = is_known || strcmp(config->model_type, families[family]) == 0;
-    }
-    if (!is_known) return "models of type gpt2, llama, mistral, mixtral and qwen2 only";
+    const int family_count = sizeof families / sizeof families[0];
+    if (text_find(config->model_type, families, family_count) == family_count)
+        return "models of type gpt2, llama, mistral, mixtral and qwen2 only";
     if (config->prediction_layer_count > 0) return "models without multi-token prediction only";
     if (config->sliding_window > 0) return "models without a sliding window only";
     for (int layer = 0; config->expert_count > 0 && layer < config->layer_count; layer++) {

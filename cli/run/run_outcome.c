@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { SCRATCH_BLOCK_BYTES = 1 << 20, LOSSES_SHOWN = 5 };
 
@@ -168,22 +167,14 @@ static void write_hash(json_writer *writer, const char *key, uint64_t hash)
     json_put_string(writer, key, text);
 }
 
-static void write_doubles(json_writer *writer, const char *key, const double *values, int count)
-{
-    json_put_array(writer, key);
-    for (int index = 0; index < count; index++) {
-        json_write_double(writer, values[index]);
-    }
-    json_end_array(writer);
-}
-
 static void write_learning(const cli_run_outcome *outcome, json_writer *writer)
 {
-    write_doubles(writer, "loss", outcome->loss,
-                  outcome->request->learns ? outcome->iteration_count : 0);
+    json_put_double_array(writer, "loss", outcome->loss,
+                          outcome->request->learns ? outcome->iteration_count : 0, 17);
     if (!outcome->request->learns) return;
     json_put_int64(writer, "announced_changes", outcome->result.change_count);
-    write_doubles(writer, "gradient_norm", outcome->gradient_norm, outcome->iteration_count);
+    json_put_double_array(writer, "gradient_norm", outcome->gradient_norm, outcome->iteration_count,
+                          17);
     write_hash(writer, "loss_hash", outcome->loss_hash);
     write_hash(writer, "state_hash", outcome->state_hash);
 }
@@ -208,8 +199,7 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
     const cli_run_request *request = outcome->request;
     const bal_training_result *result = &outcome->result;
     const ana_setup *setup = &outcome->opened->setup;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-run/1");
     json_put_string(&writer, "device", request->device);
     json_put_string(&writer, "transport", request->transport);
@@ -240,8 +230,7 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
         json_put_int64(&writer, "clock_offset_ns", outcome->clock_offset_ns);
         json_put_int64(&writer, "clock_residual_ns", outcome->clock_residual_ns);
     }
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 /// The losses of a few iterations, evenly spread, the first and the last among them.
@@ -270,25 +259,21 @@ static void print_ops(const cli_run_outcome *outcome, text_buffer *out)
         return;
     }
     bal_op_name(agreement->different_op, name);
-    char difference[32];
-    text_duration(agreement->difference_max_ns, difference);
     text_format(out,
                 "ops: %" PRId64 " of %" PRId64 " at other times than simulated, by at most %s; "
                 "first %s of rank %d in iteration %d\n",
-                agreement->different_op_count, agreement->op_count, difference, name,
-                agreement->different_rank, agreement->different_iteration);
+                agreement->different_op_count, agreement->op_count,
+                text_duration(agreement->difference_max_ns).text, name, agreement->different_rank,
+                agreement->different_iteration);
 }
 
 static void print_times(const cli_run_outcome *outcome, text_buffer *out)
 {
-    char measured[32];
-    char predicted[32];
-    text_duration(outcome->result.total_ns, measured);
-    text_duration(predicted_ns(outcome), predicted);
     text_format(out, "%s %s, %s %s: %+.2f %%\n",
-                outcome->request->clock == EXEC_CLOCK_NOMINAL ? "nominal" : "measured", measured,
+                outcome->request->clock == EXEC_CLOCK_NOMINAL ? "nominal" : "measured",
+                text_duration(outcome->result.total_ns).text,
                 outcome->replay_ns >= 0 ? "simulated" : "simulated with the measured ops",
-                predicted, error_ratio(outcome) * 100);
+                text_duration(predicted_ns(outcome)).text, error_ratio(outcome) * 100);
     if (outcome->replay_ns < 0) return;
     if (outcome->request->clock != EXEC_CLOCK_NOMINAL) {
         text_format(out, "plans: %d of %d iterations are under the same plan as simulated\n",
@@ -303,13 +288,10 @@ static void print_times(const cli_run_outcome *outcome, text_buffer *out)
 
 static void print_clocks(const cli_run_outcome *outcome, text_buffer *out)
 {
-    char offset[32];
-    char residual[32];
     if (outcome->clock_offset_ns == 0) return;
-    text_duration(outcome->clock_offset_ns, offset);
-    text_duration(outcome->clock_residual_ns, residual);
-    text_format(out, "clocks: a node's is %s from the leader's, known to within %s\n", offset,
-                residual);
+    text_format(out, "clocks: a node's is %s from the leader's, known to within %s\n",
+                text_duration(outcome->clock_offset_ns).text,
+                text_duration(outcome->clock_residual_ns).text);
 }
 
 void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
@@ -317,8 +299,6 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
     const cli_run_request *request = outcome->request;
     const bal_training_result *result = &outcome->result;
     const ana_setup *setup = &outcome->opened->setup;
-    char moved[32];
-    text_size(result->moved_bytes, moved);
     text_format(out, "%s, %s: %d iterations on %d x %d ranks, %d microbatches, %s\n",
                 outcome->opened->study.name, outcome->opened->row->label, outcome->iteration_count,
                 outcome->opened->study.parallel.data, setup->machine.rank_count,
@@ -333,7 +313,8 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 "bubble_ratio %.3f, imbalance %.3f, %d rebalances, %d re-packings, %" PRId64
                 " layers moved (%s)\n",
                 result->bubble_ratio, result->imbalance_ratio, result->rebalance_count,
-                result->repack_count, result->moved_layer_count, moved);
+                result->repack_count, result->moved_layer_count,
+                text_size(result->moved_bytes).text);
     cli_run_experts_print(&outcome->experts, out);
     if (cli_run_has_forecast(request)) cli_run_forecast_print(outcome, out);
 }

@@ -38,13 +38,11 @@ static void write_changes(const cli_run_request *request, bool needs_hardware, t
     }
     if (request->trace != NULL) {
         put_path(&writer, "trace", request->trace);
-        json_write_key(&writer, "model");
-        json_write_null(&writer);
+        json_put_null(&writer, "model");
     }
     if (request->model != NULL) {
         put_path(&writer, "model", request->model);
-        json_write_key(&writer, "trace");
-        json_write_null(&writer);
+        json_put_null(&writer, "trace");
     }
     if (request->hardware != NULL) {
         put_path(&writer, "hardware", request->hardware);

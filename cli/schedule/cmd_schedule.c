@@ -10,9 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/schedule/gantt.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -194,8 +192,7 @@ static status play(arena *memory, schedule_run *run, error_message *err)
 static void write_json(const schedule_run *run, text_buffer *out)
 {
     const bal_schedule *ran = run->timeline.schedule;
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_int64(&writer, "makespan_ns", run->metrics.makespan_ns);
     json_put_int64(&writer, "span_ns", run->metrics.span_ns);
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
@@ -203,15 +200,13 @@ static void write_json(const schedule_run *run, text_buffer *out)
     json_put_rounded(&writer, "published_eq1_ratio", run->published_eq1.printed_ratio, DIGITS);
     json_put_rounded(&writer, "published_eq1_unequal_ratio", run->published_eq1.unequal_ratio,
                      DIGITS);
-    json_write_key(&writer, "peak_memory");
-    json_write_int64_array(&writer, run->peak, ran->rank_count);
+    json_put_int64_array(&writer, "peak_memory", run->peak, ran->rank_count);
     json_write_key(&writer, "order");
     bal_order_write(ran, &writer);
     if (ran->placement != BAL_PLACEMENT_LOOP) {
         json_put_string(&writer, "placement", bal_placement_name(ran->placement));
     }
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 /// A length, and beside it what the formula says.
@@ -336,11 +331,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     }
     run.network.send = send;
     TRY(play(memory, &run, err));
-    if (cli_has(arguments, "--json")) {
-        write_json(&run, out);
-    } else {
-        write_text(&run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&run, out);
     const char *path = cli_value(arguments, "--timeline");
     return path != NULL ? write_timeline(&run, path, memory, err) : STATUS_OK;
 }
@@ -368,59 +359,47 @@ const cli_command cli_command_schedule = {
         "one piece of work; M >= 2P); 1f1b-v, v-half and v-min (two chunks per rank, placed as a "
         "V, in 2/3, 1/2 and 1/3 of the activations of 1f1b); v-adaptive (the best of all such "
         "orders within memory_limit); chimera (two copies of the weights: half of the microbatches "
-        "go "
-        "down the ranks, \"F0\", half go up, \"1:F0\"; P and M even).\n\n"
+        "go down the ranks, \"F0\", half go up, \"1:F0\"; P and M even).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
         "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
         "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
         "them, and under chimera, whose [P] are its stages and whose second half of [M] goes up, "
-        "all. "
-        "send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
+        "all. send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
         "change of memory at F, B and W, and memory_limit (none) its limit on every rank, both in "
         "activations of one chunk.",
     .options =
         {
-            {.name = "--schedule", .argument = "NAME", .help = "The schedule."},
-            {.name = "--stages", .argument = "P", .help = "Number of ranks, 1 to 4096."},
-            {.name = "--microbatches", .argument = "M", .help = "Microbatches, 1 to 1048576."},
-            {.name = "--chunks",
-             .argument = "V",
-             .help = "Chunks per rank, for interleaved schedules. Default: 2."},
-            {.name = "--costs",
-             .argument = "FILE",
+            {"--schedule", "NAME", .help = "The schedule."},
+            {"--stages", "P", .help = "Number of ranks, 1 to 4096."},
+            {"--microbatches", "M", .help = "Microbatches, 1 to 1048576."},
+            {"--chunks", "V", .help = "Chunks per rank, for interleaved schedules. Default: 2."},
+            {"--costs", "FILE",
              .help =
                  "Costs, JSON as above. Default: F, B and W of a chunk take 1 ns each, messages "
                  "nothing."},
-            {.name = "--first-stage-backward",
-             .argument = "HOW",
+            {"--first-stage-backward", "HOW",
              .help = "split (default), or whole: the first stage does B and W at once, in B."},
-            {.name = "--policy",
-             .argument = "NAME",
+            {"--policy", "NAME",
              .help =
                  "static (default): the order as it is. floating-w: F and B keep their order, W "
                  "run whenever the next of them is not ready. greedy: B, else F if memory allows, "
                  "else W."},
-            {.name = "--send",
-             .argument = "NAME",
+            {"--send", "NAME",
              .help =
                  "async (default): a message delays nobody. blocking: its sender begins nothing "
                  "until it has arrived. rendezvous: it also waits until the receiver has nothing "
                  "to run before the op that needs it, and both are busy for it; an order in which "
                  "ranks then wait for each other is refused, naming them op by op."},
-            {.name = "--order",
-             .argument = "FILE",
+            {"--order", "FILE",
              .help =
                  "Plays an order from a file instead: JSON {\"order\":[[\"F0\",...],...]}, or CSV "
                  "with a row per rank, PyTorch's too. An order that cannot be played is refused, "
                  "naming the op or the cycle."},
-            {.name = "--timeline",
-             .is_output = true,
-             .argument = "FILE",
+            {"--timeline", "FILE", .is_output = true,
              .help =
                  "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev, "
                  "and the memory of every rank over time."},
-            {.name = "--json", .help = "Prints one line of JSON."},
-            {0},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .run = answer,
 };

@@ -1,4 +1,4 @@
-#include "cli/schedule/gantt.h"
+#include "cli/schedule/schedule_costs.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "cli/schedule/schedule_order.h"
+#include "cli/schedule/schedule_costs.h"
 
 #include "base/arena.h"
 #include "base/file.h"

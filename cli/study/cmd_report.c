@@ -4,8 +4,6 @@
 #include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
 
-#include <string.h>
-
 /// The last timelines of `even` and of the fastest row, as far as there are.
 static void open_timelines(trace_store *store, const ana_recorded *recorded, arena *memory,
                            ana_timeline pair[2], ana_report *report)
@@ -67,26 +65,18 @@ const cli_command cli_command_report = {
     .description =
         "Writes one HTML page with the comparison of a run that `dynmo simulate --store` or `dynmo "
         "run --store` recorded: timelines before and after balancing, bubble_ratio over the "
-        "iterations, all that was printed, and where the run comes "
-        "from. "
-        "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
-        "without it they are left out. --figure writes one figure alone."
+        "iterations, all that was printed, and where the run comes from. The page needs nothing "
+        "else: no scripts, no fonts, no network. gnuplot draws the figures; without it they are "
+        "left out. --figure writes one figure alone."
         "\n\n"
         "Of a what-if study that `dynmo study --store` kept: the answer in words, all points with "
-        "the "
-        "Pareto set, and the whole printed answer with its error bars.",
+        "the Pareto set, and the whole printed answer with its error bars.",
     .options =
         {
-            {.name = "--run",
-             .argument = "NAME",
-             .help = "The run by its name or number. Default: the newest."},
-            {.name = "--figure",
-             .argument = "NAME",
+            {"--run", "NAME", .help = "The run by its name or number. Default: the newest."},
+            {"--figure", "NAME",
              .help = "Writes this picture instead: timeline or bubble; of a study pareto."},
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "FILE",
+            {"--output", "FILE", .is_output = true, .letter = 'o',
              .help = "Where to write. Default: standard output."},
         },
     .operand_min = 1,

@@ -4,37 +4,25 @@
 
 #include "analysis/paper/reproduction.h"
 
-static void begin_experiment(void *context)
-{
-    cli_progress_step(context);
-}
-
 static status play(const cli_arguments *arguments, ana_reproduction *reproduction, arena *memory,
                    text_buffer *out, error_message *err)
 {
     cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
     const status played =
-        ana_reproduction_play(reproduction, begin_experiment, &progress, memory, err);
+        ana_reproduction_play(reproduction, cli_progress_step, &progress, memory, err);
     cli_progress_end(&progress);
     TRY(played);
-    if (cli_has(arguments, "--json")) {
-        ana_reproduction_write(reproduction, out);
-    } else {
-        ana_reproduction_print(reproduction, out);
-    }
+    (cli_has(arguments, "--json") ? ana_reproduction_write : ana_reproduction_print)(reproduction,
+                                                                                     out);
     return STATUS_OK;
 }
 
 static status reproduce(const cli_arguments *arguments, arena *memory, text_buffer *out,
                         error_message *err)
 {
-    const int name_count = cli_operand_count(arguments);
-    const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
-    for (int name = 0; name < name_count; name++) {
-        names[name] = cli_operand(arguments, name);
-    }
     ana_reproduction reproduction;
-    TRY(ana_reproduction_open(names, name_count, &reproduction, err));
+    TRY(ana_reproduction_open(cli_operands(arguments), cli_operand_count(arguments), &reproduction,
+                              err));
     const status result = play(arguments, &reproduction, memory, out, err);
     ana_reproduction_close(&reproduction);
     return result;
@@ -47,11 +35,11 @@ const cli_command cli_command_reproduce = {
     .description =
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
         "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
-        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, "
-        "kernels, weak-scaling, network-delay, overhead, and lengths, which is of other papers. "
-        "Each is one or more of the studies in models/studies/paper, which `dynmo simulate` plays "
-        "as well; inputs and their sources stand below each table. Where loads change in every "
-        "iteration, fewer iterations than the paper's are played."
+        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, kernels, "
+        "weak-scaling, network-delay, overhead, and lengths, which is of other papers. Each is one "
+        "or more of the studies in models/studies/paper, which `dynmo simulate` plays as well; "
+        "inputs and their sources stand below each table. Where loads change in every iteration, "
+        "fewer iterations than the paper's are played."
         "\n\n"
         "agreement says what a number rests on. predicted: no input depends on the published "
         "number. consistent: it is an identity of the inputs, or of inputs that were chosen to "
@@ -66,7 +54,7 @@ const cli_command cli_command_reproduce = {
         "known is null.",
     .options =
         {
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 0,
     .operand_max = CLI_OPERANDS_MAX,

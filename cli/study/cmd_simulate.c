@@ -8,14 +8,6 @@
 #include "analysis/study/setup.h"
 #include "analysis/study/study_keys.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static void show_step(void *context)
-{
-    cli_progress_step(context);
-}
-
 /// @param recording where rows go while they are played, or NULL
 static status compare(const ana_setup *setup, const ana_listener *recording, arena *memory,
                       ana_comparison *comparison, error_message *err)
@@ -23,7 +15,7 @@ static status compare(const ana_setup *setup, const ana_listener *recording, are
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     ana_listener listener = recording != NULL ? *recording : (ana_listener){0};
-    listener.step = show_step;
+    listener.step = cli_progress_step;
     listener.step_context = &progress;
     const status result = ana_compare(setup, &listener, memory, comparison, err);
     cli_progress_end(&progress);
@@ -36,16 +28,11 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
                                error_message *err)
 {
     ana_recording *recording = NULL;
-    error_message finish_err = {0};
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
                             &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     const status played = compare(setup, &listener, memory, comparison, err);
-    const bool is_ok = played == STATUS_OK;
-    const status finished =
-        ana_recording_finish(recording, is_ok ? comparison : NULL, is_ok ? NULL : err, &finish_err);
-    if (!is_ok || finished == STATUS_OK) return played;
-    return error_set(err, finished, "%s", finish_err.message);
+    return ana_recording_finish(recording, comparison, played, err);
 }
 
 static status play(const cli_arguments *arguments, const ana_setup *setup, trace_store **store,
@@ -86,8 +73,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     }
     if (cli_operand_count(arguments) == 0) {
         return error_set(err, STATUS_INVALID,
-                         "dynmo simulate: needs a study; --keys lists what may "
-                         "stand in it");
+                         "dynmo simulate: needs a study; --keys lists what may stand in it");
     }
     ana_study study;
     status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
@@ -116,14 +102,13 @@ const cli_command cli_command_simulate = {
         "`every:N`, after every N-th; `threshold:x`, where the predicted iteration gets shorter by "
         "more than the share x; `shadow`, when waiting has cost what moving costs. A decision is "
         "in force from the next iteration on. It looks at the iteration that has just ended "
-        "(information profile), or at the next one itself (foresight, which no run has: "
-        "a row with it beside one without says what knowing ahead would be worth)."
+        "(information profile), or at the next one itself (foresight, which no run has: a row with "
+        "it beside one without says what knowing ahead would be worth)."
         "\n\n"
         "A study is JSON with the schema \"dynmo-study/1\"; --keys lists every key, what it may "
         "be, its default and what it does. Needed are schema, pipeline.stages, and a trace or a "
-        "model "
-        "with hardware; what stands in for the rest is listed with the result. Paths are relative "
-        "to the study's folder."
+        "model with hardware; what stands in for the rest is listed with the result. Paths are "
+        "relative to the study's folder."
         "\n\n"
         "A stage is data x tensor x context GPUs; expert x expert_tensor of them hold the experts "
         "of a layer. Without a case of dynamism a trace's changes are detected; models/DYNAMISM.md "
@@ -136,16 +121,13 @@ const cli_command cli_command_simulate = {
         "global batch.",
     .options =
         {
-            {.name = "--trace",
-             .argument = "TRACE.db",
-             .help = "Takes costs from this store instead of the study's."},
-            {.name = "--store",
-             .argument = "RUN.db",
+            {"--trace", "TRACE.db", .help = "Takes costs from this store instead of the study's."},
+            {"--store", "RUN.db",
              .help =
                  "Records the run in this store: every iteration, every plan, the timelines of the "
                  "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
-            {.name = "--keys", .help = "Lists every key of a study instead."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--keys", .help = "Lists every key of a study instead."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 0,
     .operand_max = 1,

@@ -14,7 +14,6 @@
 #include "models/cost/parallel.h"
 #include "models/shipped.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,11 +69,10 @@ static status check_source(const cli_arguments *arguments, error_message *err)
         return error_set(err, STATUS_INVALID,
                          "dynmo study: needs one of STUDY.json and --model CONFIG");
     }
-    for (int option = 0; option < MODEL_OPTION_COUNT && !has_model; option++) {
-        if (!cli_has(arguments, model_options[option])) continue;
+    const char *of_model = cli_first_given(arguments, model_options, MODEL_OPTION_COUNT);
+    if (!has_model && of_model != NULL) {
         return error_set(err, STATUS_INVALID,
-                         "dynmo study: %s goes with --model; a study says it itself",
-                         model_options[option]);
+                         "dynmo study: %s goes with --model; a study says it itself", of_model);
     }
     if (cli_operand_count(arguments) == 1 && cli_has(arguments, "--output")) {
         return error_set(err, STATUS_INVALID,
@@ -110,14 +108,11 @@ static const char *settled(const char *named, const embedded_file *shipped, aren
 static status read_price(const cli_arguments *arguments, ana_draft_options *options,
                          error_message *err)
 {
-    const char *price = cli_value(arguments, "--price");
     options->price_per_gpu_hour = -1;
     options->price_date = cli_value(arguments, "--price-date");
-    options->currency =
-        cli_has(arguments, "--currency") ? cli_value(arguments, "--currency") : "USD";
-    if (price == NULL) return STATUS_OK;
-    TRY(text_parse_double(price, "--price", 0, 1e6, &options->price_per_gpu_hour, err));
-    if (options->price_date != NULL) return STATUS_OK;
+    options->currency = cli_value_or(arguments, "--currency", "USD");
+    TRY(cli_double(arguments, "--price", 0, 1e6, &options->price_per_gpu_hour, err));
+    if (!cli_has(arguments, "--price") || options->price_date != NULL) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "dynmo study: --price needs --price-date, the day on which it was asked for");
 }
@@ -175,7 +170,7 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
     ana_draft_options options = {.model = NULL};
     TRY(read_draft_options(arguments, memory, &options, err));
     TRY(ana_study_draft(&options, text, err));
-    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output") : "STUDY.json";
+    *path = cli_value_or(arguments, "--output", "STUDY.json");
     TRY(check_made(*path, text, err));
     return write_made(*path, text, err);
 }
@@ -222,11 +217,9 @@ static status read_limits(const cli_arguments *arguments, ana_whatif_options *op
     static const unit units[] = {
         {"min", 60e9}, {"h", 3.6e12}, {"d", 24 * 3.6e12}, {"", 24 * 3.6e12}};
     const char *deadline = cli_value(arguments, "--deadline");
-    const char *budget = cli_value(arguments, "--budget");
-    if (budget != NULL)
-        TRY(text_parse_double(budget, "--budget", 0.01, 1e15, &options->budget, err));
+    TRY(cli_double(arguments, "--budget", 0.01, 1e15, &options->budget, err));
     if (deadline == NULL) return STATUS_OK;
-    if (budget == NULL) options->objective = ANA_OBJECTIVE_GPU_HOURS;
+    if (!cli_has(arguments, "--budget")) options->objective = ANA_OBJECTIVE_GPU_HOURS;
     return read_with_unit(deadline, "--deadline", units, 1e-6, 1e6, &options->deadline_ns, err);
 }
 
@@ -235,18 +228,15 @@ static status read_uncertainty(const cli_arguments *arguments, const char *path,
                                answered *found, error_message *err)
 {
     ana_uncertainty *uncertainty = &found->uncertainty;
-    const char *seed = cli_value(arguments, "--seed");
+    int64_t seed = 0;
     TRY(json_open_bytes(path, text, strlen(text), &found->document, err));
     const json_value section = json_member(json_root(found->document), "uncertainty");
     TRY(ana_uncertainty_read(section, uncertainty, err));
     if (cli_has(arguments, "--draws")) uncertainty->draws_are_given = true;
     TRY(cli_int(arguments, "--draws", 0, ANA_DRAWS_MAX, uncertainty->draw_count,
                 &uncertainty->draw_count, err));
-    if (seed != NULL) {
-        int64_t value = 0;
-        TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &value, err));
-        uncertainty->seed = (uint64_t)value;
-    }
+    TRY(cli_int64(arguments, "--seed", 0, INT64_MAX, &seed, err));
+    if (cli_has(arguments, "--seed")) uncertainty->seed = (uint64_t)seed;
     return ana_uncertainty_check(uncertainty, err);
 }
 
@@ -412,15 +402,14 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
 const cli_command cli_command_study = {
     .name = "study",
     .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] "
-                "[--deadline TIME] [--budget X] "
-                "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] "
-                "[--threads N] [--store FILE.db [--shard i/N]] [--json]",
+                "[--deadline TIME] [--budget X] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
+                "[--draws N] [--threads N] [--store FILE.db [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. Points of another training than "
         "the study as written are ranked apart; `*` marks the Pareto set over speed, GPU-hours, "
-        "cost and memory. Points that cannot be are counted by their "
-        "reason, and every input is listed with its origin."
+        "cost and memory. Points that cannot be are counted by their reason, and every input is "
+        "listed with its origin."
         "\n\n"
         "The study file is that of `dynmo simulate` with axes: \"vary\":{PATH:[VALUE, ...], ...}, "
         "where PATH is that of any value of the study (\"pipeline.stages\") and a value is any "
@@ -445,63 +434,42 @@ const cli_command cli_command_study = {
         "With --model a study is made of what somebody would try first, written to STUDY.json, "
         "which may be edited, and played.",
     .options =
-        {{.name = "--model",
-          .argument = "CONFIG",
+        {{"--model", "CONFIG",
           .help = "Makes a study of this Hugging Face config.json or shipped model."},
-         {.name = "--gpu",
-          .argument = "NAME",
+         {"--gpu", "NAME",
           .help = "With --model: a hardware file or a shipped preset by its name."},
-         {.name = "--gpus", .argument = "N", .help = "With --model: GPUs that are rented."},
-         {.name = "--gpus-max",
-          .argument = "N",
+         {"--gpus", "N", .help = "With --model: GPUs that are rented."},
+         {"--gpus-max", "N",
           .help = "Instead of --gpus: up to N are rented, by whole nodes; the global batch may "
                   "then differ by 5 % so that replicas divide it."},
-         {.name = "--tokens",
-          .argument = "N",
-          .help = "With --model: tokens of the whole training; 300B, 1.5T."},
-         {.name = "--global-batch",
-          .argument = "N",
-          .help = "With --model: sequences of an iteration; default: as many as replicas that "
-                  "fill the GPUs divide, 2 to 4 million tokens."},
-         {.name = "--sequence-length",
-          .argument = "N",
+         {"--tokens", "N", .help = "With --model: tokens of the whole training; 300B, 1.5T."},
+         {"--global-batch", "N",
+          .help = "With --model: sequences of an iteration; default: as many as replicas that fill "
+                  "the GPUs divide, 2 to 4 million tokens."},
+         {"--sequence-length", "N",
           .help = "With --model: tokens of a sequence; default what the model can take, at most "
                   "8192."},
-         {.name = "--price",
-          .argument = "X",
-          .help = "With --model: your price of a GPU-hour; needs --price-date."},
-         {.name = "--price-date",
-          .argument = "DATE",
+         {"--price", "X", .help = "With --model: your price of a GPU-hour; needs --price-date."},
+         {"--price-date", "DATE",
           .help = "With --price: the day on which it was asked for, 2026-11-22."},
-         {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
-         {.name = "--output",
-          .is_output = true,
-          .letter = 'o',
-          .argument = "FILE",
+         {"--currency", "NAME", .help = "With --price; default USD."},
+         {"--output", "FILE", .is_output = true, .letter = 'o',
           .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
                   "template. A file that is there is kept."},
-         {.name = "--draws",
-          .argument = "N",
+         {"--draws", "N",
           .help = "Draws of what is uncertain, for error bars: 0 (none) or 20 and more; default: "
                   "the study's, else 128, and down to 64 where runs are long."},
-         {.name = "--seed", .argument = "s", .help = "Of the draws; default: the study's, else 1."},
-         {.name = "--rank-by",
-          .argument = "NAME",
+         {"--seed", "s", .help = "Of the draws; default: the study's, else 1."},
+         {"--rank-by", "NAME",
           .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
                   "fullest rank."},
-         {.name = "--deadline",
-          .argument = "TIME",
+         {"--deadline", "TIME",
           .help = "Refuses points that train longer, failure-free: 20d, 36h, 90min. The order is "
                   "then by GPU-hours, unless --rank-by or --budget is given."},
-         {.name = "--budget",
-          .argument = "X",
-          .help = "Refuses points that cost more, in the study's currency."},
-         {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
-         {.name = "--csv",
-          .is_output = true,
-          .argument = "FILE",
-          .help = "Writes all points as CSV."},
-         {.name = "--json", .help = "Prints one line of JSON, with all points."},
+         {"--budget", "X", .help = "Refuses points that cost more, in the study's currency."},
+         {"--top", "N", .help = "Rows of the table; default 10."},
+         {"--csv", "FILE", .is_output = true, .help = "Writes all points as CSV."},
+         {"--json", .help = "Prints one line of JSON, with all points."},
          CLI_SHARD_OPTIONS},
     .operand_min = 0,
     .operand_max = 1,

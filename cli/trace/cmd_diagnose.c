@@ -3,16 +3,12 @@
 #include "cli/option_values.h"
 #include "cli/progress.h"
 
-#include "analysis/diagnosis/counts_run.h"
 #include "analysis/diagnosis/diagnosis.h"
 #include "analysis/stragglers/causes.h"
 #include "base/json.h"
 #include "models/cost/config.h"
 #include "traces/store/catalog.h"
 #include "traces/store/op_table.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
 
@@ -68,11 +64,6 @@ static status write_training(json_writer *writer, const cli_arguments *arguments
     return STATUS_OK;
 }
 
-static void show_step(void *context)
-{
-    cli_progress_step(context);
-}
-
 /// Ranks of a replica that ran the ops of the trace's first iteration; 0: it has no timeline.
 static status recorded_ranks(trace_store *store, const char *name, arena *memory, int *ranks,
                              error_message *err)
@@ -111,10 +102,10 @@ static status find_stages(const cli_arguments *arguments, bool is_counts, arena 
 static status check_options(const cli_arguments *arguments, bool is_counts, error_message *err)
 {
     static const char *const of_traces[] = {"--trace", "--first"};
-    for (int option = 0; option < 2 && is_counts; option++) {
-        if (!cli_has(arguments, of_traces[option])) continue;
+    const char *of_trace = cli_first_given(arguments, of_traces, 2);
+    if (is_counts && of_trace != NULL) {
         return error_set(err, STATUS_INVALID, "%s: counts of tokens (--model) are not in a store",
-                         of_traces[option]);
+                         of_trace);
     }
     if (is_counts || !cli_has(arguments, "--trace-stages")) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--trace-stages needs --model, and counts of tokens");
@@ -148,9 +139,8 @@ static status write_study(const cli_arguments *arguments, const ana_counted_run 
     int stages = 0;
     json_writer of_study = json_writer_init(out);
     json_writer *writer = &of_study;
-    const char *hardware = cli_value(arguments, "--hardware");
-    const char *schedule = cli_value(arguments, "--schedule");
-    if (counts != NULL && hardware == NULL) hardware = "h100-sxm";
+    const char *hardware =
+        cli_value_or(arguments, "--hardware", counts != NULL ? "h100-sxm" : NULL);
     cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
     json_begin_object(writer);
     json_put_string(writer, "schema", "dynmo-study/1");
@@ -166,7 +156,7 @@ static status write_study(const cli_arguments *arguments, const ana_counted_run 
     TRY(find_stages(arguments, counts != NULL, memory, &stages, err));
     json_put_object(writer, "pipeline");
     json_put_int64(writer, "stages", stages);
-    json_put_string(writer, "schedule", schedule != NULL ? schedule : "1f1b");
+    json_put_string(writer, "schedule", cli_value_or(arguments, "--schedule", "1f1b"));
     json_end_object(writer);
     text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
     return STATUS_OK;
@@ -176,13 +166,9 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
                            error_message *err)
 {
     *options = ana_diagnosis_options_default();
-    const char *state = cli_value(arguments, "--layer-state");
     TRY(cli_share(arguments, "--worthwhile", 0, 100, &options->threshold_ratio, err));
-    if (state != NULL) {
-        TRY(text_parse_int64(state, "--layer-state", 1, INT64_C(1) << 50,
-                             &options->layer_state_bytes, err));
-    }
-    return STATUS_OK;
+    return cli_int64(arguments, "--layer-state", 1, INT64_C(1) << 50, &options->layer_state_bytes,
+                     err);
 }
 
 /// Of steps whose ops are recorded at least so many say what microbatches are like.
@@ -230,7 +216,7 @@ static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     const status result =
-        ana_diagnose(setup, &options, show_step, &progress, memory, &diagnosis, err);
+        ana_diagnose(setup, &options, cli_progress_step, &progress, memory, &diagnosis, err);
     cli_progress_end(&progress);
     TRY(result);
     if (cli_has(arguments, "--json")) {
@@ -281,8 +267,8 @@ const cli_command cli_command_diagnose = {
         "Reads how long the layers of a run took, iteration by iteration, and answers: worthwhile, "
         "not worthwhile, or undecidable from this trace and why. TRACE is a store (`dynmo import`, "
         "`dynmo run --record`) or, with --model, counts of tokens per expert: the folder that "
-        "Megatron-LM's --save-tokens-per-expert-interval writes, or one of its files. "
-        "The exit status is 0 for all three answers."
+        "Megatron-LM's --save-tokens-per-expert-interval writes, or one of its files. The exit "
+        "status is 0 for all three answers."
         "\n\n"
         "Below the verdict the page has the gains of policies that are replayed with their "
         "migrations paid, over the better of `even` and `tuned`, and of the best split that is "
@@ -293,8 +279,7 @@ const cli_command cli_command_diagnose = {
         "worthwhile: the high end of the proven bound is below it, or that of the best policy, or "
         "of its gain over the best split that is kept. Undecidable: neither, fewer than 20 "
         "iterations, all layers alike to the ns, stages in place of layers, or a gain that hangs "
-        "on "
-        "bytes of state which the trace does not say.",
+        "on bytes of state which the trace does not say.",
     .details =
         "Samples that are not of every iteration are taken for iterations of their own, a "
         "migration being paid once in as many iterations of the run as lie between two."
@@ -305,43 +290,31 @@ const cli_command cli_command_diagnose = {
         "share experts.",
     .options =
         {
-            {.name = "--stages",
-             .argument = "P",
+            {"--stages", "P",
              .help = "Pipeline stages. Default: the ranks that the trace was recorded on, if it "
                      "says so."},
-            {.name = "--schedule",
-             .argument = "NAME",
+            {"--schedule", "NAME",
              .help = "Schedule with one stage per rank, as in `dynmo schedule`. Default: 1f1b."},
-            {.name = "--microbatches",
-             .argument = "M",
-             .help = "Microbatches per iteration. Default: the trace's."},
-            {.name = "--hardware",
-             .argument = "NAME",
-             .help = "Hardware file or shipped preset, for links and memory. Default: the links "
-                     "of h100-sxm and no memory limit; with counts h100-sxm."},
-            {.name = "--model",
-             .argument = "CONFIG",
+            {"--microbatches", "M", .help = "Microbatches per iteration. Default: the trace's."},
+            {"--hardware", "NAME",
+             .help = "Hardware file or shipped preset, for links and memory. Default: the links of "
+                     "h100-sxm and no memory limit; with counts h100-sxm."},
+            {"--model", "CONFIG",
              .help = "Model of the counts, which TRACE then holds: a Hugging Face config.json or a "
                      "shipped one."},
-            {.name = "--trace",
-             .argument = "NAME",
-             .help = "Trace in the store. Default: the only or the newest one."},
-            {.name = "--first",
-             .argument = "N",
+            {"--trace", "NAME", .help = "Trace in the store. Default: the only or the newest one."},
+            {"--first", "N",
              .help = "First iteration that counts; those before it are left out, as warm-up. "
                      "Default: the trace's first."},
-            {.name = "--layer-state",
-             .argument = "BYTES",
+            {"--layer-state", "BYTES",
              .help = "Bytes of weights, gradients and optimizer of a layer, where the trace does "
                      "not say."},
-            {.name = "--trace-stages",
-             .argument = "P",
+            {"--trace-stages", "P",
              .help = "Pipeline stages of the run that wrote Megatron's files. Default: 1."},
-            {.name = "--worthwhile",
-             .argument = "X",
+            {"--worthwhile", "X",
              .help = "Gain in throughput over the better of `even` and `tuned` from which it is "
                      "worth the trouble, as a share or with %. Default: 1%."},
-            {.name = "--json", .help = "Prints one line of JSON (dynmo-diagnosis/1)."},
+            {"--json", .help = "Prints one line of JSON (dynmo-diagnosis/1)."},
         },
     .operand_min = 1,
     .operand_max = 1,

@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Above this, what replays say of the run is not what the run was.
@@ -77,10 +76,9 @@ static void write_gaps(const trace_replay *replay, const int64_t *gaps, const ch
 {
     bool is_first = true;
     for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
-        char text[32];
         if (gaps[gap] == 0) continue;
-        text_duration(gaps[gap], text);
-        text_format(out, "%s %s %s (%.1f %%)", is_first ? where : ",", trace_gap_names[gap], text,
+        text_format(out, "%s %s %s (%.1f %%)", is_first ? where : ",", trace_gap_names[gap],
+                    text_duration(gaps[gap]).text,
                     100.0 * (double)gaps[gap] / (double)replay->rank_ns);
         is_first = false;
     }
@@ -91,16 +89,12 @@ static void write_gaps(const trace_replay *replay, const int64_t *gaps, const ch
 /// nothing was recorded of a timeline.
 static void write_replay(const trace_replay *replay, bool keeps_gaps, text_buffer *out)
 {
-    char recorded[32];
-    char replayed[32];
-    char compute[32];
     const double error_ratio = replay_error(replay, keeps_gaps);
     if (replay->recorded_ns == 0) return;
-    text_duration(replay->recorded_ns, recorded);
-    text_duration(replayed_ns(replay, keeps_gaps), replayed);
-    text_duration(replay->compute_ns, compute);
-    text_format(out, "replay: %s, recorded %s: error %+.1f %%; compute alone %s\n", replayed,
-                recorded, 100 * error_ratio, compute);
+    text_format(out, "replay: %s, recorded %s: error %+.1f %%; compute alone %s\n",
+                text_duration(replayed_ns(replay, keeps_gaps)).text,
+                text_duration(replay->recorded_ns).text, 100 * error_ratio,
+                text_duration(replay->compute_ns).text);
     write_gaps(replay, replay->charged_ns,
                keeps_gaps ? "charged to ops:" : "left out of ops:", out);
     write_gaps(replay, replay->outside_ns, keeps_gaps ? "outside ops:" : "left out:", out);
@@ -131,12 +125,9 @@ static status read_options(const cli_arguments *arguments, const char *const *en
     *info = trace_info_default();
     TRY(cli_require(arguments, "--output", err));
     cli_trace_name(cli_operand(arguments, 0), endings, ending_count, name);
-    info->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    info->name = cli_value_or(arguments, "--name", name);
     info->tool_version = DYNMO_VERSION;
-    if (cli_has(arguments, "--backward-split")) {
-        TRY(text_parse_double(cli_value(arguments, "--backward-split"), "--backward-split", 0, 1,
-                              &info->backward_split, err));
-    }
+    TRY(cli_double(arguments, "--backward-split", 0, 1, &info->backward_split, err));
     return read_gaps(arguments, &info->gaps, err);
 }
 
@@ -187,8 +178,7 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
 static void write_json(const trace_import *import, const trace_info *info, bool keeps_gaps,
                        text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "trace", info->name);
     json_put_string(&writer, "names", naming_words(import->recordings[0].naming));
     json_put_int64(&writer, "layers", import->layer_count);
@@ -205,8 +195,7 @@ static void write_json(const trace_import *import, const trace_info *info, bool 
     json_end_array(&writer);
     json_write_key(&writer, "replay");
     write_replay_json(&writer, &import->replay, keeps_gaps);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void write_rank_words(const trace_import *import, int rank, text_buffer *out)
@@ -289,19 +278,16 @@ static void write_clocks(const trace_import *import, text_buffer *out)
         return;
     }
     for (int rank = 1; rank < import->rank_count; rank++) {
-        char offset[32];
-        char residual[32];
-        text_duration(alignment->offset_ns[rank], offset);
-        text_duration(alignment->residual_ns[rank], residual);
         text_format(out, "clock of rank %d: %s added, residual %s%s\n",
-                    import->recordings[rank].rank, offset,
+                    import->recordings[rank].rank, text_duration(alignment->offset_ns[rank]).text,
                     alignment->residual_ns[rank] < 0 ? "unknown: no messages both ways" : "+- ",
-                    alignment->residual_ns[rank] < 0 ? "" : residual);
+                    alignment->residual_ns[rank] < 0
+                        ? ""
+                        : text_duration(alignment->residual_ns[rank]).text);
     }
     if (alignment->contradiction_ns > 0) {
-        char drift[32];
-        text_duration(alignment->contradiction_ns, drift);
-        text_format(out, "clocks: messages contradict each other by %s (drift)\n", drift);
+        text_format(out, "clocks: messages contradict each other by %s (drift)\n",
+                    text_duration(alignment->contradiction_ns).text);
     }
 }
 
@@ -411,8 +397,7 @@ static status add_csv(const cli_arguments *arguments, trace_store *store, const 
 static void write_csv_json(const trace_info *info, const trace_replay *replay, bool charges,
                            text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "trace", info->name);
     json_put_int64(&writer, "trace_id", info->trace_id);
     json_put_int64(&writer, "layers", info->layer_count);
@@ -425,8 +410,7 @@ static void write_csv_json(const trace_info *info, const trace_replay *replay, b
         json_write_key(&writer, "replay");
         write_replay_json(&writer, replay, charges);
     }
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void write_csv_words(const trace_info *info, const char *path, text_buffer *out)
@@ -475,37 +459,30 @@ static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer
 
 /// Options of all three commands. @param if_default of --gaps, as a help line names it
 #define IMPORT_OPTIONS(if_default)                                                                 \
-    {.name = "--output",                                                                           \
-     .is_output = true,                                                                            \
-     .letter = 'o',                                                                                \
-     .argument = "TRACE.db",                                                                       \
-     .help = "The store. Needed."},                                                                \
-        {.name = "--backward-split",                                                               \
-         .argument = "X",                                                                          \
+    {"--output", "TRACE.db", .is_output = true, .letter = 'o', .help = "The store. Needed."},      \
+        {"--backward-split", "X",                                                                  \
          .help = "Share of a full backward (BW) that replays take for the input gradient, "        \
                  "between 0 and 1. Default: a full backward stays one."},                          \
-        {.name = "--gaps",                                                                         \
-         .argument = "charge|leave",                                                               \
+        {"--gaps", "charge|leave",                                                                 \
          .help =                                                                                   \
              "What becomes of time in which the device stood still or only communicated: "         \
              "charged to the op in which it fell, or left out of all. Default: " if_default "."},  \
-        {.name = "--name",                                                                         \
-         .argument = "NAME",                                                                       \
+        {"--name", "NAME",                                                                         \
          .help = "Name of the trace. Default: the first file's, without its endings."},            \
     {                                                                                              \
-        .name = "--json", .help = "Prints what was imported as one line of JSON."                  \
+        "--json", .help = "Prints what was imported as one line of JSON."                          \
     }
 
 #define PHASE_MAP_OPTION                                                                           \
     {                                                                                              \
-        .name = "--phase-map", .argument = "FILE.json",                                            \
-        .help = "Which annotations are which layer and phase, and which kernels communicate."      \
+        "--phase-map", "FILE.json",                                                                \
+            .help = "Which annotations are which layer and phase, and which kernels communicate."  \
     }
 
 const cli_command cli_command_import_kineto = {
     .name = "import kineto",
-    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--backward-split X] "
-                "[--gaps charge|leave] [--name NAME] [--json]",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--backward-split X] [--gaps "
+                "charge|leave] [--name NAME] [--json]",
     .summary = "imports traces of the PyTorch profiler",
     .description =
         "Reads Chrome traces as torch.profiler exports them (plain or gzip), one file per rank of "
@@ -518,8 +495,7 @@ const cli_command cli_command_import_kineto = {
         "annotation names a layer, layers are modules (with_stack, with_modules), or repeated "
         "operators of the forward.\n\n"
         "Time in which the device stood still or only communicated is charged to the op in which "
-        "it "
-        "fell (--gaps), and the import ends with the replay of what was recorded beside the "
+        "it fell (--gaps), and the import ends with the replay of what was recorded beside the "
         "record.\n\n"
         "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
         "operators are counted. Malformed input leaves nothing in the store.",
@@ -531,8 +507,8 @@ const cli_command cli_command_import_kineto = {
 
 const cli_command cli_command_import_nsys = {
     .name = "import nsys",
-    .synopsis = "FILE.sqlite... -o TRACE.db [--phase-map FILE.json] [--backward-split X] "
-                "[--gaps charge|leave] [--name NAME] [--json]",
+    .synopsis = "FILE.sqlite... -o TRACE.db [--phase-map FILE.json] [--backward-split X] [--gaps "
+                "charge|leave] [--name NAME] [--json]",
     .summary = "imports profiles of Nsight Systems",
     .description =
         "Reads what `nsys export --type sqlite` makes of a profile (`nsys profile -t cuda,nvtx`), "
@@ -555,16 +531,15 @@ const cli_command cli_command_import_nsys = {
 
 const cli_command cli_command_import_csv = {
     .name = "import csv",
-    .synopsis = "FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] "
-                "[--gaps charge|leave] [--json]",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--gaps charge|leave] "
+                "[--json]",
     .summary = "imports a load trace in the native CSV format",
     .description =
         "Adds one trace, read from one or more files in the format dynmo-trace/1 (plain or gzip, - "
         "is standard input), to a store, which is made where it does not exist. Several files are "
         "parts of one trace: of its ranks, or one after another in time. A file that is malformed "
         "leaves nothing in the store. Where rows say rank, start and span, the import ends with "
-        "the replay "
-        "of its first 64 iterations beside what was recorded."
+        "the replay of its first 64 iterations beside what was recorded."
         "\n\n"
         "The format: a line '# dynmo-trace/1'; lines '# key=value', of which source, device, "
         "embedding, head, tokens_per_microbatch and microbatches mean something; a row that names "

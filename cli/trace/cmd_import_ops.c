@@ -10,7 +10,6 @@
 #include "traces/import/ops.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /// What was imported, and its replay.
@@ -86,9 +85,8 @@ static int microbatch_count(const trace_op_table *table)
 
 static void write_json(const imported *all, text_buffer *out)
 {
-    json_writer to = json_writer_init(out);
+    json_writer to = json_line_begin(out);
     json_writer *writer = &to;
-    json_begin_object(writer);
     json_put_string(writer, "trace", all->name);
     json_put_int64(writer, "trace_id", all->trace_id);
     json_put_int64(writer, "steps", all->run.step_count);
@@ -113,8 +111,7 @@ static void write_json(const imported *all, text_buffer *out)
     json_put_int64(writer, "without_delays_ns", (int64_t)(all->replayed_ns + 0.5));
     json_put_rounded(writer, "error_median", all->error_median, 6);
     json_put_rounded(writer, "error_max", all->error_max, 6);
-    json_end_object(writer);
-    text_append(out, "\n");
+    json_line_end(writer);
 }
 
 static void write_assumed(const imported *all, text_buffer *out)
@@ -132,15 +129,7 @@ static void write_assumed(const imported *all, text_buffer *out)
 
 static void write_words(const imported *all, const char *store_path, text_buffer *out)
 {
-    char recorded[32];
-    char delayed[32];
-    char replayed[32];
-    char apart[32];
     const ana_op_run *run = &all->run;
-    text_duration((int64_t)all->recorded_ns, recorded);
-    text_duration((int64_t)all->delayed_ns, delayed);
-    text_duration((int64_t)all->replayed_ns, replayed);
-    text_duration(all->negative_ns, apart);
     text_format(out,
                 "trace '%s' in %s: %d steps (%d to %d) of %d replicas x %d stages, %d "
                 "microbatches, %" PRId64 " ops of %d kinds\n",
@@ -150,20 +139,22 @@ static void write_words(const imported *all, const char *store_path, text_buffer
                 run->kind_count);
     write_assumed(all, out);
     text_format(out,
-                "a step took %s; replayed as recorded %s, off by %.2f %% in the median, "
-                "%.2f %% at most; without launch delays %s\n",
-                recorded, delayed, 100 * all->error_median, 100 * all->error_max, replayed);
+                "a step took %s; replayed as recorded %s, off by %.2f %% in the median, %.2f %% at "
+                "most; without launch delays %s\n",
+                text_duration((int64_t)all->recorded_ns).text,
+                text_duration((int64_t)all->delayed_ns).text, 100 * all->error_median,
+                100 * all->error_max, text_duration((int64_t)all->replayed_ns).text);
     if (all->negative_count > 0) {
         text_format(
             out,
-            "warning: %" PRId64 " messages or collectives ended before all that take part "
-            "had begun, by %s at most: sends are buffered, or the clocks of the workers apart\n",
-            all->negative_count, apart);
+            "warning: %" PRId64 " messages or collectives ended before all that take part had "
+            "begun, by %s at most: sends are buffered, or the clocks of the workers apart\n",
+            all->negative_count, text_duration(all->negative_ns).text);
     }
     if (all->error_median > 0.05) {
-        text_append(
-            out, "warning: the replay is off by more than 5 %: ops began before what they "
-                 "are taken to wait for had ended; see the names of ops and the order of chunks\n");
+        text_append(out,
+                    "warning: the replay is off by more than 5 %: ops began before what they are "
+                    "taken to wait for had ended; see the names of ops and the order of chunks\n");
     }
 }
 
@@ -214,7 +205,7 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(cli_require(arguments, "--output", err));
     cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
     all->path = cli_operand(arguments, 0);
-    all->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    all->name = cli_value_or(arguments, "--name", name);
     status result = read_file(all, cli_value(arguments, "--columns"), memory, &file, err);
     if (result == STATUS_OK) {
         result = trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err);
@@ -232,14 +223,14 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
 
 const cli_command cli_command_import_ops = {
     .name = "import ops",
-    .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] "
-                "[--name NAME] [--json]",
+    .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] [--name NAME] "
+                "[--json]",
     .summary = "imports a run of which every op was recorded, all replicas and steps",
     .description =
         "Adds one trace, read from a file (plain or gzip, - is standard input) with a row per op, "
-        "to a store, which is made where it does not exist. A file that is malformed, or whose "
-        "ops cannot be matched with each other, leaves nothing in the store. It ends with the "
-        "replay of what was recorded beside the record; dynmo stragglers asks what slowed the run."
+        "to a store, which is made where it does not exist. A file that is malformed, or whose ops "
+        "cannot be matched with each other, leaves nothing in the store. It ends with the replay "
+        "of what was recorded beside the record; dynmo stragglers asks what slowed the run."
         "\n\n"
         "CSV has a line that names the columns, then rows in any order. Needed are step, stage, "
         "kind, start_s and duration_s; replica, chunk and microbatch may be absent. By default "
@@ -255,19 +246,12 @@ const cli_command cli_command_import_ops = {
         "other is local.",
     .options =
         {
-            {.name = "--output",
-             .is_output = true,
-             .letter = 'o',
-             .argument = "RUN.db",
-             .help = "The store. Needed."},
-            {.name = "--columns",
-             .argument = "WHAT=COLUMN,...",
+            {"--output", "RUN.db", .is_output = true, .letter = 'o', .help = "The store. Needed."},
+            {"--columns", "WHAT=COLUMN,...",
              .help = "What the file calls step, replica, stage, chunk, microbatch, kind, start_s, "
                      "duration_s (or _ms, _us, _ns)."},
-            {.name = "--name",
-             .argument = "NAME",
-             .help = "Name of the trace. Default: the file's, without .csv.gz."},
-            {.name = "--json", .help = "Prints what was imported as one line of JSON."},
+            {"--name", "NAME", .help = "Name of the trace. Default: the file's, without .csv.gz."},
+            {"--json", .help = "Prints what was imported as one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = 1,

@@ -160,10 +160,8 @@ static status show_contents(shown *show, error_message *err)
 
 static void write_loads_json(text_buffer *out, const trace_loads *loads)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_write_key(&writer, "iterations");
-    json_write_int_array(&writer, loads->iterations, loads->iteration_count);
+    json_writer writer = json_line_begin(out);
+    json_put_int_array(&writer, "iterations", loads->iterations, loads->iteration_count);
     json_put_array(&writer, "layers");
     for (int layer = 0; layer < loads->layer_count; layer++) {
         const bool is_full = loads->is_full[layer];
@@ -181,8 +179,7 @@ static void write_loads_json(text_buffer *out, const trace_loads *loads)
         json_end_object(&writer);
     }
     json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static const char *kind_of(const trace_info *info, int layer)
@@ -194,18 +191,13 @@ static const char *kind_of(const trace_info *info, int layer)
 static void write_layer_line(text_buffer *out, const trace_info *info, const trace_loads *loads,
                              int layer)
 {
-    char forward[32];
-    char input[32];
-    char weight[32];
-    char communication[32];
-    text_duration(loads->forward_ns[layer], forward);
-    text_duration(loads->backward_input_ns[layer], input);
-    text_duration(loads->backward_weight_ns[layer], weight);
-    text_duration(loads->communication_ns[layer], communication);
-    if (loads->is_full[layer]) snprintf(weight, sizeof weight, "in B");
     const char *kind = kind_of(info, layer);
-    text_format(out, "  %5d  %10s  %10s  %10s  %13s%s%s\n", layer, forward, input, weight,
-                communication, kind[0] != '\0' ? "  " : "", kind);
+    text_format(
+        out, "  %5d  %10s  %10s  %10s  %13s%s%s\n", layer,
+        text_duration(loads->forward_ns[layer]).text,
+        text_duration(loads->backward_input_ns[layer]).text,
+        loads->is_full[layer] ? "in B" : text_duration(loads->backward_weight_ns[layer]).text,
+        text_duration(loads->communication_ns[layer]).text, kind[0] != '\0' ? "  " : "", kind);
 }
 
 static void write_loads_table(text_buffer *out, const trace_info *info, const trace_loads *loads)
@@ -266,31 +258,24 @@ static double factor_of(int64_t still_ns, int64_t load_ns)
 static void write_c_l_json(const int64_t *still_ns, const int64_t *load_ns, int layer_count,
                            int iteration, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_int64(&writer, "iteration", iteration);
-    json_write_key(&writer, "c_l_ns");
-    json_write_int64_array(&writer, load_ns, layer_count);
+    json_put_int64_array(&writer, "c_l_ns", load_ns, layer_count);
     json_put_array(&writer, "factor");
     for (int layer = 0; layer < layer_count; layer++) {
         json_write_double(&writer, factor_of(still_ns[layer], load_ns[layer]));
     }
     json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static void write_c_l_table(const int64_t *still_ns, const int64_t *load_ns, int layer_count,
                             text_buffer *out)
 {
-    char still[32];
-    char load[32];
     text_append(out, "   layer      static         c_l  factor\n");
     for (int layer = 0; layer < layer_count; layer++) {
-        text_duration(still_ns[layer], still);
-        text_duration(load_ns[layer], load);
-        text_format(out, "  %6d  %10s  %10s  %6.3f\n", layer, still, load,
-                    factor_of(still_ns[layer], load_ns[layer]));
+        text_format(out, "  %6d  %10s  %10s  %6.3f\n", layer, text_duration(still_ns[layer]).text,
+                    text_duration(load_ns[layer]).text, factor_of(still_ns[layer], load_ns[layer]));
     }
 }
 
@@ -330,10 +315,10 @@ static status show_study(const cli_arguments *arguments, arena *memory, text_buf
     ana_study study;
     ana_setup setup;
     static const char *const of_stores[] = {"--loads", "--trace"};
-    for (int option = 0; option < 2; option++) {
-        if (!cli_has(arguments, of_stores[option])) continue;
+    const char *of_store = cli_first_given(arguments, of_stores, 2);
+    if (of_store != NULL) {
         return error_set(err, STATUS_INVALID, "dynmo show: %s needs a store, not a study",
-                         of_stores[option]);
+                         of_store);
     }
     TRY(ana_study_open(cli_operand(arguments, 0), NULL, memory, &study, err));
     status result = ana_setup_open(&study, NULL, memory, &setup, err);
@@ -348,11 +333,9 @@ static status show_study(const cli_arguments *arguments, arena *memory, text_buf
 static status check_options(const cli_arguments *arguments, error_message *err)
 {
     static const char *const of_loads[] = {"--trace", "--iterations"};
-    for (int option = 0; option < 2 && !cli_has(arguments, "--loads"); option++) {
-        if (!cli_has(arguments, of_loads[option])) continue;
-        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads", of_loads[option]);
-    }
-    return STATUS_OK;
+    const char *given = cli_first_given(arguments, of_loads, 2);
+    if (given == NULL || cli_has(arguments, "--loads")) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads", given);
 }
 
 static bool is_study(const char *path)
@@ -382,22 +365,18 @@ const cli_command cli_command_show = {
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples.\n\n"
         "Of a study (a name that ends in .json) the paper's c_l is shown: F + B + W of every layer "
-        "at "
-        "an iteration (--iterations N, 0 if it is not given) as its case of dynamism makes it, "
-        "what "
-        "it would be without, and the factor between them.\n\n"
+        "at an iteration (--iterations N, 0 if it is not given) as its case of dynamism makes it, "
+        "what it would be without, and the factor between them.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
-            {.name = "--loads", .help = "Shows the loads of a trace's layers."},
-            {.name = "--trace",
-             .argument = "NAME",
+            {"--loads", .help = "Shows the loads of a trace's layers."},
+            {"--trace", "NAME",
              .help = "The trace by its name or number. Default: the newest complete one."},
-            {.name = "--iterations",
-             .argument = "A:B",
+            {"--iterations", "A:B",
              .help = "Only samples of these iterations, both included; one number is one "
                      "iteration. Default: all."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = 1,

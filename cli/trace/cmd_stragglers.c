@@ -1,7 +1,7 @@
 /// `dynmo stragglers`: what slowed a recorded run.
 #include "cli/commands.h"
 
-#include "analysis/stragglers/stragglers.h"
+#include "analysis/stragglers/causes.h"
 #include "base/file.h"
 #include "cli/option_values.h"
 #include "traces/store/op_table.h"
@@ -78,11 +78,8 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, layers, memory, &causes);
     TRY(write_pictures(arguments, &run, &slowdowns, &causes, err));
-    if (cli_has(arguments, "--json")) {
-        ana_stragglers_write(&run, &slowdowns, &causes, out);
-    } else {
-        ana_stragglers_print(&run, &slowdowns, &causes, out);
-    }
+    (cli_has(arguments, "--json") ? ana_stragglers_write : ana_stragglers_print)(&run, &slowdowns,
+                                                                                 &causes, out);
     return STATUS_OK;
 }
 
@@ -103,23 +100,17 @@ const cli_command cli_command_stragglers = {
         "named where the low end of its gain reaches 2 %.",
     .options =
         {
-            {.name = "--trace",
-             .argument = "NAME",
+            {"--trace", "NAME",
              .help = "Name or number of the trace. Default: the one begun last."},
-            {.name = "--layers",
-             .argument = "L,...",
+            {"--layers", "L,...",
              .help = "Layers that each stage has: the split that mends it is then told in layers."},
-            {.name = "--timeline",
-             .is_output = true,
-             .argument = "FILE.json",
+            {"--timeline", "FILE.json", .is_output = true,
              .help = "Writes a step as recorded, ideal, and with the named causes mended, for "
                      "ui.perfetto.dev."},
-            {.name = "--step", .argument = "N", .help = "That step. Default: the slowest."},
-            {.name = "--heat-map",
-             .is_output = true,
-             .argument = "FILE.svg",
+            {"--step", "N", .help = "That step. Default: the slowest."},
+            {"--heat-map", "FILE.svg", .is_output = true,
              .help = "Writes the slowdown of every worker as a picture."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,
     .operand_max = 1,

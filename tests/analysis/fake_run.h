@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/check/check.h"
-#include "analysis/report/op_times.h"
+#include "analysis/report/recording.h"
 #include "balance/metrics.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"

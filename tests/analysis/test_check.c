@@ -241,7 +241,7 @@ static void too_few_iterations_are_undecided(void **state)
     assert_int_equal(check->verdict, ANA_CHECK_UNDECIDED);
     assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
     assert_int_equal(check->quantities[check->length].group, ANA_CHECK_ITERATION);
-    assert_int_equal(check->quantities[check->length].needed_count, 12);
+    assert_int_equal(check->quantities[check->length].change.needed_count, 12);
 }
 
 static void missing_iterations_are_told_and_the_others_compared(void **state)

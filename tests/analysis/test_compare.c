@@ -55,7 +55,7 @@ static trace_store *record(fixture *given, ana_comparison *comparison)
                                   &recording, NULL));
     const ana_listener listener = ana_recording_listener(recording);
     assert_ok(ana_compare(&given->setup, &listener, given->memory, comparison, NULL));
-    assert_ok(ana_recording_finish(recording, comparison, NULL, NULL));
+    assert_ok(ana_recording_finish(recording, comparison, STATUS_OK, NULL));
     return store;
 }
 

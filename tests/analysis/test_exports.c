@@ -2,7 +2,6 @@
 /// be given back; and more LayerSpecs than DeepSpeed counts. What is written whole is tested in
 /// tests/cli/export.sh and slurm_shrink.sh, frameworks' own readers in tests/exchange.
 #include "analysis/export/frameworks.h"
-#include "analysis/export/slurm_shrink.h"
 #include "tests/assert_close.h"
 
 #include <string.h>

@@ -213,30 +213,31 @@ static void no_mean_iteration_is_shorter_than_the_bound(void **state)
     }
 }
 
-static ana_memo_entry *find(ana_memo *memo, int key)
+static ana_model_inputs *find(ana_setup_cache *cache, int key)
 {
-    return ana_memo_find(memo, (const char *)&key, sizeof key);
+    return ana_setup_cache_inputs(cache, (const char *)&key, sizeof key);
 }
 
-static void a_result_is_found_by_its_bytes_until_others_take_its_place(void **state)
+static void inputs_are_found_by_their_bytes_until_others_take_their_place(void **state)
 {
-    ana_memo *memo = ana_memo_create();
-    ana_memo_entry *first = find(memo, 0);
+    (void)state;
+    ana_setup_cache *cache = ana_setup_cache_create(0);
+    ana_model_inputs *first = find(cache, 0);
 
-    assert_null(first->value);
-    first->value = arena_string(first->memory, "first");
-    assert_string_equal(find(memo, 0)->value, "first");
-    assert_null(ana_memo_find(memo, "\0\0\0", 3)->value);
+    assert_null(first->hardware.name);
+    first->hardware.name = arena_string(first->memory, "first");
+    assert_string_equal(find(cache, 0)->hardware.name, "first");
+    assert_null(ana_setup_cache_inputs(cache, "\0\0\0", 3)->hardware.name);
 
-    for (int key = 1; key < ANA_MEMO_ENTRIES - 1; key++) {
-        find(memo, key)->value = "other";
+    for (int key = 1; key < ANA_CACHED_INPUTS - 1; key++) {
+        find(cache, key)->hardware.name = "other";
     }
-    assert_string_equal(find(memo, 0)->value, "first"); // used, so that key 1 is the oldest
-    find(memo, 1000)->value = "more";
-    find(memo, 1001)->value = "more";
-    assert_non_null(find(memo, 0)->value);
-    assert_null(find(memo, 1)->value);
-    ana_memo_destroy(memo);
+    assert_string_equal(find(cache, 0)->hardware.name, "first"); // used: key 1 is the oldest
+    find(cache, 1000)->hardware.name = "more";
+    find(cache, 1001)->hardware.name = "more";
+    assert_non_null(find(cache, 0)->hardware.name);
+    assert_null(find(cache, 1)->hardware.name);
+    ana_setup_cache_destroy(cache);
 }
 
 /// A study whose number of variant changes one value that costs depend on.
@@ -323,7 +324,7 @@ int main(void)
         cmocka_unit_test(memory_that_is_missing_is_counted_to_the_byte),
         cmocka_unit_test(trainings_are_told_apart_by_what_really_changes),
         cmocka_unit_test(no_mean_iteration_is_shorter_than_the_bound),
-        cmocka_unit_test(a_result_is_found_by_its_bytes_until_others_take_its_place),
+        cmocka_unit_test(inputs_are_found_by_their_bytes_until_others_take_their_place),
         cmocka_unit_test(points_cost_the_same_whatever_was_played_before),
         cmocka_unit_test(flop_of_the_model_are_those_of_its_weights_and_attention),
     };

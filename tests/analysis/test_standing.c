@@ -1,7 +1,7 @@
 /// Order and Pareto set of the points of a study: against the definition, written out plainly, on
 /// seeded random points. Points over draws: intervals that hold what they promise, paired
 /// differences beside unpaired ones, and the truth table of what cannot be told apart.
-#include "analysis/whatif/standing.h"
+#include "analysis/whatif/whatif.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"

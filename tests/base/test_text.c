@@ -85,18 +85,12 @@ static void decimal_times_become_exact_nanoseconds(void **state)
 static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
 {
     (void)state;
-    char out[32];
 
-    text_duration(999, out);
-    assert_string_equal(out, "999 ns");
-    text_duration(1234567, out);
-    assert_string_equal(out, "1.23 ms");
-    text_duration(12345678901, out);
-    assert_string_equal(out, "12.3 s");
-    text_size(1536, out);
-    assert_string_equal(out, "1.50 KiB");
-    text_size(INT64_C(80) << 30, out);
-    assert_string_equal(out, "80.0 GiB");
+    assert_string_equal(text_duration(999).text, "999 ns");
+    assert_string_equal(text_duration(1234567).text, "1.23 ms");
+    assert_string_equal(text_duration(12345678901).text, "12.3 s");
+    assert_string_equal(text_size(1536).text, "1.50 KiB");
+    assert_string_equal(text_size(INT64_C(80) << 30).text, "80.0 GiB");
 }
 
 static void the_nearest_name_is_offered_only_if_it_is_near(void **state)

@@ -12,7 +12,6 @@
 #include "balance/plan.h"
 #include "cli/plan/plan_loads.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "exec/run/run.h"
 #include "models/cost/cost_model.h"
 #include "models/experts/expert_counts.h"

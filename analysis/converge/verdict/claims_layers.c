@@ -1,6 +1,6 @@
 /// Claims about whole layers: Lemma 1 and 2 of the DynMo paper, what its Algorithm 3 and its
 /// released code end with.
-#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/converge_graph.h"
 #include "analysis/converge/verdict/verdict.h"
 
 #include <inttypes.h>
@@ -43,8 +43,8 @@ static status test_potential(ana_trying *at, const ana_layer_instance *instance)
     ana_case_measure(at->tried, phi / gamma);
     if (phi <= gamma) return STATUS_OK;
     ana_case_violate(at, instance,
-                     "ends after %d transfers at phi %g, above gamma = S/P = %g; an "
-                     "assignment with phi %g exists",
+                     "ends after %d transfers at phi %g, above gamma = S/P = %g; an assignment "
+                     "with phi %g exists",
                      answer.transfer_count, phi, gamma, at->best.phi);
     return STATUS_OK;
 }
@@ -163,8 +163,7 @@ static status test_released(ana_trying *at, const ana_layer_instance *instance)
     ana_case_measure(at->tried, (double)answer.bottleneck_ns / (double)start_max);
     if (answer.bottleneck_ns <= start_max) return STATUS_OK;
     ana_case_violate(at, instance,
-                     "the largest load rises from %" PRId64 " to %" PRId64 " in %d "
-                     "transfers",
+                     "the largest load rises from %" PRId64 " to %" PRId64 " in %d transfers",
                      start_max, answer.bottleneck_ns, answer.transfer_count);
     return STATUS_OK;
 }
@@ -178,8 +177,8 @@ static const char of_start[] = "largest load after / before";
 const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
     {
         .name = "lemma-1",
-        .claim = "Among the contiguous plans of a pipeline, one with the smallest (max - min) "
-                 "of the stage loads has the smallest largest stage, and so the smallest bubble.",
+        .claim = "Among the contiguous plans of a pipeline, one with the smallest (max - min) of "
+                 "the stage loads has the smallest largest stage, and so the smallest bubble.",
         .source = "DynMo, Lemma 1",
         .reason = "A saturated pipeline idles 1 - mean/max whatever the smallest stage does. On "
                   "two stages max - min = 2 max - total, so both are one; on three a plan can "
@@ -198,8 +197,8 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                  "pairs of loads, where the layers can be assigned so that phi <= gamma.",
         .source = "DynMo, Lemma 2",
         .reason = "Only the lightest layer of an overloaded rank is offered, and refused where it "
-                  "outweighs the difference to the least loaded rank. On two ranks that leaves "
-                  "phi = max - min below the lightest layer, which is at most S/2.",
+                  "outweighs the difference to the least loaded rank. On two ranks that leaves phi "
+                  "= max - min below the lightest layer, which is at most S/2.",
         .cases = {{"2 ranks", of_phi, .box = {2, 2, 1, 7, 1, 4, .has_starts = true},
                    .test = test_potential},
                   {"3 ranks", of_phi, .box = {3, 3, 1, 6, 1, 4, .has_starts = true},
@@ -226,9 +225,9 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .name = "termination",
         .claim = "Algorithm 3 ends, and every transfer lowers the variance of the loads.",
         .source = "derived here; the paper leaves the number of iterations to the user",
-        .reason = "Moving weight w from load A to load B changes the sum of squares by "
-                  "2 w (w - (A - B)), and is made exactly if 0 < w < A - B: no assignment comes "
-                  "twice, and there are finitely many.",
+        .reason = "Moving weight w from load A to load B changes the sum of squares by 2 w (w - (A "
+                  "- B)), and is made exactly if 0 < w < A - B: no assignment comes twice, and "
+                  "there are finitely many.",
         .cases = {{"small layers, zeros among them", "transfers per layer",
                    .box = {2, 4, 1, 5, 0, 4, .has_starts = true}, .test = test_end}},
     },
@@ -251,9 +250,9 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .name = "released-code",
         .claim = "The released code never leaves a larger largest load than it found.",
         .source = "what a balancer promises; github.com/wahibium/DynMo at 7faf19e",
-        .reason = "It compares a move with the best variance so far, which starts at infinity: "
-                  "the first move is made whatever it does, and all overloaded ranks send to the "
-                  "rank that was the least loaded before.",
+        .reason = "It compares a move with the best variance so far, which starts at infinity: the "
+                  "first move is made whatever it does, and all overloaded ranks send to the rank "
+                  "that was the least loaded before.",
         .cases = {{"2 ranks", of_start, .box = {2, 2, 2, 6, 1, 4, .has_starts = true},
                    .test = test_released},
                   {"3 ranks", of_start, .box = {3, 3, 3, 6, 1, 4, .has_starts = true},

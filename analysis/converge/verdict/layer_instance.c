@@ -104,10 +104,8 @@ void ana_instance_write(const ana_layer_instance *instance, json_writer *writer)
 {
     json_begin_object(writer);
     json_put_int64(writer, "stages", instance->stage_count);
-    json_write_key(writer, "weights");
-    json_write_int64_array(writer, instance->weight, instance->layer_count);
-    json_write_key(writer, "first_layer");
-    json_write_int_array(writer, instance->first_layer, instance->stage_count + 1);
+    json_put_int64_array(writer, "weights", instance->weight, instance->layer_count);
+    json_put_int_array(writer, "first_layer", instance->first_layer, instance->stage_count + 1);
     json_end_object(writer);
 }
 

@@ -142,14 +142,13 @@ static void write_case(const ana_case_plan *plan, const ana_verdict_case *tried,
     json_put_string(writer, "searched", tried->searched);
     json_put_int64(writer, "examined", tried->examined);
     json_put_int64(writer, "violations", tried->violation_count);
-    json_write_key(writer, "worst");
     if (plan->worst_name != NULL) {
-        json_begin_object(writer);
+        json_put_object(writer, "worst");
         json_put_string(writer, "name", plan->worst_name);
         json_put_rounded(writer, "value", tried->worst, DIGITS);
         json_end_object(writer);
     } else {
-        json_write_null(writer);
+        json_put_null(writer, "worst");
     }
     json_put_string(writer, "smallest_violation", tried->first_violation);
     json_write_key(writer, "counterexample");
