@@ -87,18 +87,15 @@ static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
     fixture *tiny = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
     ana_comparison comparison;
     text_buffer out = {0};
-    error_message err = {0};
 
-    const status played = ana_compare(&given->setup, NULL, given->memory, &comparison, &err);
-    assert_string_equal(err.message, "");
-    assert_ok(played);
+    require(ana_compare(&given->setup, NULL, given->memory, &comparison, &why));
     assert_int_equal(comparison.rows[0].outcome, STATUS_INFEASIBLE);
     assert_ok(comparison.rows[1].outcome);
     ana_comparison_print(&comparison, &out);
     assert_non_null(strstr(out.bytes, "infeasible: "));
-    assert_int_equal(ana_compare(&tiny->setup, NULL, tiny->memory, &comparison, &err),
+    assert_int_equal(ana_compare(&tiny->setup, NULL, tiny->memory, &comparison, &why),
                      STATUS_INFEASIBLE);
-    assert_true(strlen(err.message) > 0);
+    assert_true(strlen(why.message) > 0);
     text_free(&out);
     close_fixture(given);
     close_fixture(tiny);
@@ -109,10 +106,9 @@ static void the_record_holds_what_was_played(void **state)
     fixture *given = open_fixture(STUDY(""));
     ana_comparison comparison;
     ana_recorded recorded;
-    error_message err = {0};
     trace_store *store = record(given, &comparison);
 
-    assert_ok(ana_recorded_open(store, NULL, given->memory, &recorded, &err));
+    assert_ok(ana_recorded_open(store, NULL, given->memory, &recorded, &why));
     assert_int_equal(recorded.series_count, 5);
     assert_int_equal(recorded.series[0].count, 3);
     assert_close(recorded.series[0].iterations[2].bubble_ratio,
@@ -122,24 +118,24 @@ static void the_record_holds_what_was_played(void **state)
     ana_recorded_before_after(&recorded, &before, &after);
     assert_string_equal(before, "even");
     ana_timeline timeline;
-    assert_ok(ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &err));
+    assert_ok(ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &why));
     assert_int_equal(timeline.iteration, 2);
     assert_int_equal(
-        ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &err),
+        ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &why),
         STATUS_INVALID);
-    assert_non_null(strstr(err.message, ":memory:: no such timeline of 'even'; recorded, with "
+    assert_non_null(strstr(why.message, ":memory:: no such timeline of 'even'; recorded, with "
                                         "iterations: 'even' 0, 'even' 2, 'tuned' 0, "));
     trace_run_plan *plans = NULL;
     int plan_count = 0;
     assert_ok(
-        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &err));
+        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &why));
     assert_true(plan_count >= recorded.series_count);
     for (int index = 0; index < plan_count; index++) {
         json_document *document = NULL;
         bal_plan plan;
         const char *json = plans[index].plan_json;
-        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &err));
-        assert_ok(bal_plan_read(json_root(document), given->memory, &plan, &err));
+        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &why));
+        assert_ok(bal_plan_read(json_root(document), given->memory, &plan, &why));
         assert_int_equal(plan.rank_count, given->setup.machine.rank_count);
         json_close(document);
     }
@@ -150,16 +146,13 @@ static void the_record_holds_what_was_played(void **state)
 
 static void a_store_without_a_simulation_is_told_apart(void **state)
 {
-    arena *memory = *state;
     trace_store *store = NULL;
     ana_recorded recorded;
-    error_message err = {0};
-    assert_ok(trace_store_open_memory(&store, &err));
+    assert_ok(trace_store_open_memory(&store, &why));
 
-    assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, ":memory:: holds no complete run; record one with "
-                                     "`dynmo simulate --store`");
+    assert_fails(ana_recorded_open(store, NULL, memory, &recorded, &why), STATUS_INVALID,
+                 ":memory:: holds no complete run; record one with "
+                 "`dynmo simulate --store`");
     trace_store_close(store);
 }
 
@@ -212,14 +205,13 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     trace_run_work *work = NULL;
     int decision_count = 0;
     int work_count = 0;
-    error_message err = {0};
     trace_store *store = record(given, &comparison);
 
     const ana_splits *splits = &comparison.rows[0].splits;
-    assert_ok(trace_run_find(store, NULL, given->memory, &run, &err));
+    assert_ok(trace_run_find(store, NULL, given->memory, &run, &why));
     assert_ok(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
-                                  &decision_count, &err));
-    assert_ok(trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err));
+                                  &decision_count, &why));
+    assert_ok(trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &why));
     assert_int_equal(decision_count, comparison.rows[0].course.asked_count);
     int cells = 0;
     for (int step = 0; step < splits->step_count; step++) {
@@ -236,7 +228,7 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
 /// Every second iteration keeps its plan, and of the others more move than are kept.
 static void decisions_are_counted_beyond_what_is_kept(void **state)
 {
-    ana_course course = {.memory = *state};
+    ana_course course = {.memory = memory};
     for (int iteration = 0; iteration < 2 * ANA_COURSE_MAX + 4; iteration++) {
         const bool moves = iteration % 2 == 1;
         const bal_training_iteration played = {
@@ -262,7 +254,7 @@ static void decisions_are_counted_beyond_what_is_kept(void **state)
 static void splits_are_kept_where_they_change_and_always_the_last(void **state)
 {
     ana_splits splits;
-    ana_splits_init(&splits, 2, *state);
+    ana_splits_init(&splits, 2, memory);
     for (int iteration = 0; iteration < 4 * ANA_SPLITS_MAX; iteration++) {
         // Every second iteration another split of four stages; at the end two, of one rank.
         const bool is_last = iteration == 4 * ANA_SPLITS_MAX - 1;
@@ -374,7 +366,6 @@ static int64_t exhaustive(const bal_layer_costs *costs, int rank_count)
 
 static void it_is_the_smallest_over_all_plans(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(7, 0);
     for (int round = 0; round < 300; round++) {
         random_layers layers;
@@ -394,7 +385,6 @@ static void it_is_the_smallest_over_all_plans(void **state)
 
 static void work_beyond_64_bits_is_refused(void **state)
 {
-    arena *memory = *state;
     static const int64_t ns[] = {INT64_MAX / 8};
     const bal_layer_costs costs = {.layer_count = 1,
                                    .microbatch_count = 1,
@@ -403,11 +393,9 @@ static void work_beyond_64_bits_is_refused(void **state)
                                    .backward_input_ns = ns,
                                    .backward_weight_ns = ns};
     ana_contiguous_bound bound = {-7, -7, -7};
-    error_message err = {0};
 
-    assert_int_equal(ana_bound_contiguous(&costs, 1, 1, memory, &bound, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "the work of an iteration does not fit 64 bits");
+    assert_fails(ana_bound_contiguous(&costs, 1, 1, memory, &bound, &why), STATUS_INVALID,
+                 "the work of an iteration does not fit 64 bits");
     assert_int_equal(bound.makespan_ns, -7);
 }
 

@@ -182,19 +182,18 @@ static void whole_numbers_are_found_out(void **state)
 static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
 {
     fixture opened;
-    error_message err = {0};
     open_fixture(&opened, "{\"ranges\":{\"training.microbatches\":[-4,9]}}");
     assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_int_equal(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], &err),
+    assert_int_equal(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], &why),
                      STATUS_FORMAT);
-    assert_non_null(strstr(err.message, "s.json: ranges.training.microbatches: -4: s.json: "
+    assert_non_null(strstr(why.message, "s.json: ranges.training.microbatches: -4: s.json: "
                                         "training.microbatches: -4 is outside [1, "));
     close_fixture(&opened);
 
     open_fixture(&opened, "{\"ranges\":{\"training.profile_ns\":{\"factor\":[1,2]}}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "s.json: ranges.training.profile_ns: the study has no number "
-                                     "there that a factor could be of");
+    assert_fails(add_point(&opened, "h100-sxm", 1, &why), STATUS_FORMAT,
+                 "s.json: ranges.training.profile_ns: the study has no number "
+                 "there that a factor could be of");
     close_fixture(&opened);
 }
 
@@ -279,9 +278,8 @@ static void malformed_sections_are_refused_by_name(void **state)
     };
     for (size_t row = 0; row < sizeof cases / sizeof cases[0]; row++) {
         ana_uncertainty read = {.draw_count = -7};
-        error_message err = {0};
-        assert_true(read_section(cases[row].text, &read, &err) != STATUS_OK);
-        assert_string_equal(err.message, cases[row].message);
+        assert_true(read_section(cases[row].text, &read, &why) != STATUS_OK);
+        assert_string_equal(why.message, cases[row].message);
         assert_int_equal(read.draw_count, -7);
     }
 }

@@ -41,7 +41,6 @@ static void remove_study(const study_file *file)
 
 static void a_short_study_gets_stated_defaults(void **state)
 {
-    arena *memory = *state;
     const study_file file = write_study(STUDY(STAGES));
     ana_study study;
     char trace[128];
@@ -61,7 +60,6 @@ static void a_short_study_gets_stated_defaults(void **state)
 
 static void values_carry_the_origin_that_the_study_states(void **state)
 {
-    arena *memory = *state;
     const study_file file = write_study(
         STUDY(STAGES ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
                      "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9,"
@@ -88,12 +86,10 @@ static void values_carry_the_origin_that_the_study_states(void **state)
 
 static void the_command_line_overrides_where_costs_come_from(void **state)
 {
-    arena *memory = *state;
     const study_file file = write_study(STUDY(STAGES));
     ana_study study;
-    error_message err = {0};
 
-    assert_ok(ana_study_open(file.path, "other.db", memory, &study, &err));
+    assert_ok(ana_study_open(file.path, "other.db", memory, &study, &why));
     assert_string_equal(study.trace_path, "other.db");
     ana_study_close(&study);
     remove_study(&file);
@@ -101,7 +97,6 @@ static void the_command_line_overrides_where_costs_come_from(void **state)
 
 static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
 {
-    arena *memory = *state;
     const study_file file =
         write_study("{\"schema\":\"dynmo-study/"
                     "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}");
@@ -119,7 +114,6 @@ static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
 
 static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
 {
-    arena *memory = *state;
     const study_file file = write_study(
         STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
                      "\"balancing\":[{\"balancer\":\"partition\"},"
@@ -150,9 +144,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
 
 static void what_a_run_is_like_is_read(void **state)
 {
-    arena *memory = *state;
     ana_study study;
-    error_message err;
 
     assert_ok(ana_study_open_text(
         "s",
@@ -164,7 +156,7 @@ static void what_a_run_is_like_is_read(void **state)
                      "\"messages\":{\"factor\":2.5,\"sigma\":1,\"factor_max\":4},"
                      "\"links\":[{\"between\":[2,1],\"factor\":4,\"delay_ns\":9,\"from\":3,"
                      "\"to\":5},{\"between\":[0,1]}]}"),
-        "{}", memory, &study, &err));
+        "{}", memory, &study, &why));
 
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
@@ -186,7 +178,7 @@ static void what_a_run_is_like_is_read(void **state)
     assert_int_equal(read->links[0].first_iteration, 3);
     assert_int_equal(read->links[0].end_iteration, 6);
     assert_true(read->links[1].time_factor == 1);
-    assert_ok(bal_disturbance_check(read, 4, &err));
+    assert_ok(bal_disturbance_check(read, 4, &why));
     ana_study_close(&study);
 }
 
@@ -262,11 +254,10 @@ static void what_is_wrong_is_named(void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         ana_study study;
-        error_message err = {0};
         const char *message = cases[index].message;
         const status code =
-            ana_study_open_text("s", cases[index].content, "{}", *state, &study, &err);
-        const char *found = err.message[0] == 's' ? err.message + 1 : err.message;
+            ana_study_open_text("s", cases[index].content, "{}", memory, &study, &why);
+        const char *found = why.message[0] == 's' ? why.message + 1 : why.message;
         if (strncmp(found, message, strlen(message)) != 0) {
             fail_msg("'%s', not '%s'", found, message);
         }

@@ -28,11 +28,10 @@ typedef struct setting {
 static setting *begin(const char *schedule, int ranks, int microbatches)
 {
     setting *of = memory_array(1, sizeof *of);
-    error_message err = {0};
     of->memory = arena_create(1 << 16);
     const bal_schedule_request request = {
         .name = schedule, .rank_count = ranks, .microbatch_count = microbatches};
-    assert_ok(bal_schedule_build(&request, of->memory, &of->schedule, &err));
+    assert_ok(bal_schedule_build(&request, of->memory, &of->schedule, &why));
     const int stages = ranks * of->schedule.chunk_count;
     for (int stage = 0; stage <= stages; stage++) {
         of->first_layer[stage] = stage * LAYERS / stages;
@@ -73,22 +72,20 @@ static void end(setting *of, ana_forecast *forecast)
 /// What really happens on a machine with these costs, an op of which may begin late.
 static bal_timeline execute(setting *of, int64_t latency_ns)
 {
-    error_message err = {0};
     sim_plan_replay replay;
     bal_machine real = of->machine;
     real.intra_node.latency_ns = latency_ns;
-    assert_ok(sim_plan_replay_play(&real, &of->played, of->memory, &replay, &err));
+    assert_ok(sim_plan_replay_play(&real, &of->played, of->memory, &replay, &why));
     return replay.timelines[0];
 }
 
 static void add(setting *of, ana_forecast *forecast, const bal_timeline *timeline, bool changed,
                 int64_t step_ns)
 {
-    error_message err = {0};
     arena *scratch = arena_create(1 << 16);
     const ana_executed executed = {
         .machine = &of->machine, .played = &of->played, .timelines = timeline};
-    assert_ok(ana_forecast_add(forecast, &executed, changed, step_ns, scratch, &err));
+    assert_ok(ana_forecast_add(forecast, &executed, changed, step_ns, scratch, &why));
     arena_destroy(scratch);
 }
 

@@ -35,7 +35,6 @@ static int64_t exhaustive_assignment(const bal_chain *chain)
 
 static void no_assignment_beats_its_bound(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(7, 1);
     int met = 0;
     for (int round = 0; round < 2000; round++) {
@@ -71,7 +70,6 @@ static void no_assignment_beats_its_bound(void **state)
 
 static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state)
 {
-    arena *memory = *state;
     const int64_t weight[] = {7, 1, 1, 1, 1};
     bal_problem problem = {
         .layers = {.layer_count = 5, .microbatch_count = 1, .forward_ns = weight},

@@ -18,7 +18,6 @@ static bal_problem four_layers(void)
 
 static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
 {
-    arena *memory = *state;
     static const int64_t negative[] = {1, -2, 1, 1};
     static const int64_t huge[] = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2, 1};
     static const int64_t almost[] = {INT64_MAX, 0, 0, 0};
@@ -73,29 +72,25 @@ static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
         bal_problem problem = cases[index].problem;
         bal_layer_costs *layers = &problem.layers;
         bal_chain chain = {.layer_count = -7};
-        error_message err = {0};
         if (problem.stage_count == 0) problem.stage_count = 2;
         if (problem.stage_count < 0) problem.stage_count = 0;
         if (layers->layer_count == 0) layers->layer_count = 4;
         if (layers->microbatch_count == 0) layers->microbatch_count = 1;
         if (layers->forward_ns == NULL) layers->forward_ns = ones;
 
-        assert_int_equal(bal_chain_of(&problem, memory, &chain, &err), STATUS_INVALID);
-
-        assert_string_equal(err.message, cases[index].message);
+        assert_fails(bal_chain_of(&problem, memory, &chain, &why), STATUS_INVALID,
+                     cases[index].message);
         assert_int_equal(chain.layer_count, -7);
     }
     bal_problem timeless = four_layers();
     bal_chain chain;
-    error_message err = {0};
     timeless.layers.forward_ns = NULL;
-    assert_int_equal(bal_chain_of(&timeless, memory, &chain, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "weighing by time needs forward_ns");
+    assert_fails(bal_chain_of(&timeless, memory, &chain, &why), STATUS_INVALID,
+                 "weighing by time needs forward_ns");
 }
 
 static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
 {
-    arena *memory = *state;
     const int64_t time[] = {3, 4, 5, 6};
     const int64_t factor[] = {1500000000, 250000000};
     const int64_t fixed[] = {0, 10};
@@ -123,7 +118,6 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
 
 static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
 {
-    arena *memory = *state;
     const int64_t transfer[] = {10, 20, 30, 40};
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_TIME_TRANSFER;
@@ -140,7 +134,6 @@ static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
 
 static void microbatches_count_with_their_mean(void **state)
 {
-    arena *memory = *state;
     const int64_t forward[] = {1, 2, 10, 11};
     const int64_t input[] = {0, 0, 0, 2};
     bal_problem problem = {.layers = {.layer_count = 2,
@@ -157,7 +150,6 @@ static void microbatches_count_with_their_mean(void **state)
 
 static void parameters_know_neither_factors_nor_fixed_times(void **state)
 {
-    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_PARAMETERS;
     problem.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000};
@@ -170,29 +162,27 @@ static void parameters_know_neither_factors_nor_fixed_times(void **state)
 
 static void a_plan_that_breaks_a_rule_is_told_which(void **state)
 {
-    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.layers.embedding = true;
     problem.layers.head = true;
     problem.stage_memory_bytes = (const int64_t[]){4, 5};
     bal_chain chain;
-    error_message err = {0};
     assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
-    assert_ok(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err));
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 is left empty: empty stages are not allowed");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 3, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 with layers [0, 3) needs 6 bytes, its cap is 4");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 3}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "the plan runs from layer 0 to 3, not 0 to 4");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 5, 4}, &err), STATUS_INFEASIBLE);
+    assert_ok(bal_chain_check(&chain, (const int[]){0, 2, 4}, &why));
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 0, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 is left empty: empty stages are not allowed");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 3, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 with layers [0, 3) needs 6 bytes, its cap is 4");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 2, 3}, &why), STATUS_INFEASIBLE,
+                 "the plan runs from layer 0 to 3, not 0 to 4");
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 5, 4}, &why), STATUS_INFEASIBLE);
     chain.allow_empty_stages = true;
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 is left empty: it must own the embedding");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 0, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 is left empty: it must own the embedding");
     chain.stage_memory_bytes = NULL;
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 4, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 1 is left empty: it must own the head");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 4, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 1 is left empty: it must own the head");
 }
 
 int main(void)

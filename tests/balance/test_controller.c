@@ -203,11 +203,10 @@ static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **stat
     layers.state_bytes = grown;
     const bal_profile profile = {.iteration = 7, .layers = &layers, .changed = true};
     bal_decision decision = {.microbatch_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(bal_controller_observe(controller, &profile, &decision, &err),
+    assert_int_equal(bal_controller_observe(controller, &profile, &decision, &why),
                      STATUS_INFEASIBLE);
-    assert_int_equal(strncmp(err.message, "iteration 7: ", 13), 0);
+    assert_int_equal(strncmp(why.message, "iteration 7: ", 13), 0);
     assert_int_equal(decision.microbatch_count, -7);
     assert_int_equal(observe(controller, 8, even_ns).action, BAL_ACTION_KEEP);
     bal_controller_destroy(controller);
@@ -404,11 +403,9 @@ static void wrong_options_are_refused(void **state)
     wrong[8] = options_with("diffusion-coded", "shadow");
     for (size_t row = 0; row < sizeof wrong / sizeof wrong[0]; row++) {
         bal_controller *controller = NULL;
-        error_message err = {0};
 
-        assert_int_equal(bal_controller_create(&wrong[row], &controller, &err), STATUS_INVALID);
-
-        assert_string_equal(err.message, messages[row]);
+        assert_fails(bal_controller_create(&wrong[row], &controller, &why), STATUS_INVALID,
+                     messages[row]);
         assert_null(controller);
     }
 }

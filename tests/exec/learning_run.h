@@ -165,8 +165,7 @@ static inline status learning_try(learning_run *run, error_message *err)
 
 static inline void learning_execute(learning_run *run)
 {
-    error_message err = {0};
-    if (learning_try(run, &err) != STATUS_OK) fail_msg("%s: %s", run->way->name, err.message);
+    if (learning_try(run, &why) != STATUS_OK) fail_msg("%s: %s", run->way->name, why.message);
 }
 
 /// Every iteration.

@@ -173,11 +173,10 @@ static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
 /// Runs F, B and W.
 static void run_all(block_fixture *fixture, float input_gradient[VALUES])
 {
-    error_message err = {0};
     run_forward(fixture);
     memcpy(input_gradient, fixture->slope, sizeof fixture->slope);
-    require(exec_layer_backward_input(fixture->layer, fixture->slot, input_gradient, &err), &err);
-    require(exec_layer_backward_weight(fixture->layer, fixture->slot, &err), &err);
+    require(exec_layer_backward_input(fixture->layer, fixture->slot, input_gradient, &why));
+    require(exec_layer_backward_weight(fixture->layer, fixture->slot, &why));
 }
 
 static void the_classifier_has_gradients_that_end_with_it(void **state)

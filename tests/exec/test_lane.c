@@ -223,7 +223,7 @@ static const char *const names[] = {
 enum { NAME_COUNT = sizeof names / sizeof names[0] };
 
 /// Builds an order of equal stages; false: the schedule's rules exclude the counts.
-static bool build(const char *name, int ranks, int microbatches, arena *memory, bal_schedule *out)
+static bool build(const char *name, int ranks, int microbatches, bal_schedule *out)
 {
     enum { STAGES = STAGES_MAX };
     static int64_t ones[STAGES];
@@ -256,14 +256,13 @@ static bool build(const char *name, int ranks, int microbatches, arena *memory, 
 
 static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 {
-    arena *memory = *state;
     int played = 0;
     for (int name = 0; name < NAME_COUNT; name++) {
         for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
             for (int rounds = 1; rounds <= 4; rounds *= 2) {
                 bal_schedule schedule;
                 arena_reset(memory);
-                if (!build(names[name], ranks, rounds * ranks, memory, &schedule)) continue;
+                if (!build(names[name], ranks, rounds * ranks, &schedule)) continue;
                 for (int wait = 0; wait < WAIT_COUNT; wait++) {
                     if (!ends(&schedule, lane_now, (host_wait)wait)) {
                         fail_msg("%s, %d ranks, %d microbatches, wait %d", names[name], ranks,
@@ -280,15 +279,14 @@ static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 /// What the lanes are for: the same play finds circles where directions share one.
 static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
 {
-    arena *memory = *state;
     static const char *const stuck[] = {"zb-v", "zb-v-hand", "1f1b-v"};
     for (int name = 0; name < 3; name++) {
         bal_schedule schedule;
-        assert_true(build(stuck[name], 4, 8, memory, &schedule));
+        assert_true(build(stuck[name], 4, 8, &schedule));
         assert_false(ends(&schedule, lane_shared, WAIT_ALL));
     }
     bal_schedule one;
-    assert_true(build("1f1b", 4, 8, memory, &one));
+    assert_true(build("1f1b", 4, 8, &one));
     assert_true(ends(&one, lane_shared, WAIT_ALL));
 }
 

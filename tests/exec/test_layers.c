@@ -510,9 +510,7 @@ static void parameters_come_from_seed_and_layer_alone(void **state)
 /// The change that a bad value makes must be said.
 static void check_message(exec_model model, const char *message)
 {
-    error_message err = {0};
-    assert_int_equal(exec_model_check(&model, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(exec_model_check(&model, &why), STATUS_INVALID, message);
 }
 
 static void models_out_of_limits_are_refused(void **state)

@@ -93,9 +93,8 @@ static void execute(decided_run *run)
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
     exec_transport_options options = exec_transport_options_default();
-    error_message err = {0};
     options.rank_count = RANKS * run->replica_count;
-    require(exec_transport_run("local", &options, learning_body, &context, &err), &err);
+    require(exec_transport_run("local", &options, learning_body, &context, &why));
     run->result = context.result;
     arena_destroy(context.memory);
     sim_predictor_destroy(predictor);

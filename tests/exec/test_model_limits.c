@@ -13,9 +13,7 @@ static exec_model with(exec_mechanism mechanism)
 
 static void refused(const exec_model *model, const char *message)
 {
-    error_message err = {0};
-    assert_int_equal(exec_model_check(model, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(exec_model_check(model, &why), STATUS_INVALID, message);
 }
 
 static void defaults_are_within_limits(void **state)

@@ -6,8 +6,8 @@
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/drawn_run.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 
@@ -53,10 +53,8 @@ static status check_ops(void *context, const exec_measured *measured, error_mess
     seen_run *seen = context;
     const bal_played_plan *played = measured->played;
     const int ops = played->schedule->first_op[played->schedule->rank_count];
-    arena *memory = arena_create(1 << 16);
     sim_plan_replay replay;
     if (sim_plan_replay_play(&seen->training->machine, played, memory, &replay, err) != STATUS_OK) {
-        arena_destroy(memory);
         return err->code;
     }
     status compared = STATUS_OK;
@@ -85,7 +83,6 @@ static status check_ops(void *context, const exec_measured *measured, error_mess
             error_set(err, STATUS_INVALID, "iteration %d: %lld ns of migration, not %lld",
                       record->iteration, (long long)record->migration_ns, (long long)exposed_ns);
     }
-    arena_destroy(memory);
     seen->iterations[seen->count - 1].migration_finish_ns = measured->migration_finish_ns;
     seen->iterations[seen->count - 1].migrated_bytes = measured->migrated_bytes;
     return compared;
@@ -232,7 +229,6 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
     fill_state_bytes(run, state_bytes);
     const bal_layer_costs layers = {.layer_count = run->ports[0].layer_count,
                                     .state_bytes = state_bytes};
-    arena *memory = arena_create(1 << 14);
     for (int iteration = 0; iteration + 1 < executed->count; iteration++) {
         const seen_iteration *before = &executed->iterations[iteration];
         const seen_iteration *after = &executed->iterations[iteration + 1];
@@ -257,7 +253,6 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
                                           &finish_ns, NULL));
         assert_int_equal(before->migration_finish_ns, finish_ns);
     }
-    arena_destroy(memory);
 }
 
 /// Both players play the run; everything that they say of it is the same.
@@ -437,5 +432,5 @@ int main(void)
                                   print_seed),
         cmocka_unit_test_teardown(released_ranks_come_and_go_as_simulated, print_seed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,8 +6,7 @@
 
 static inline void run_ranks(int rank_count, exec_rank_body *body, void *context)
 {
-    error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = rank_count;
-    require(exec_transport_run("local", &options, body, context, &err), &err);
+    require(exec_transport_run("local", &options, body, context, &why));
 }

@@ -36,17 +36,13 @@ static int clean(void **state)
 static model_costs build(const fixture *with, const model_training *training)
 {
     model_costs costs;
-    error_message err = {0};
-    if (model_costs_build(&with->gpt, &with->h100, training, "gpt", "h100", with->memory, &costs,
-                          &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_costs_build(&with->gpt, &with->h100, training, "gpt", "h100", with->memory,
+                              &costs, &why));
     return costs;
 }
 
 static void the_slower_side_of_the_roofline_counts(void **state)
 {
-    (void)state;
     assert_int_equal(model_roofline_ns((model_work){3000, 1999}, 2e9, 1e9), 1999);
     assert_int_equal(model_roofline_ns((model_work){5000, 1999}, 2e9, 1e9), 2500);
     assert_int_equal(model_roofline_ns((model_work){4000, 2000}, 2e9, 1e9), 2000);
@@ -100,13 +96,10 @@ static void assert_refused(const fixture *with, const model_config *config,
                            const model_training *training, const char *message)
 {
     model_costs costs = {.assumption_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(
-        model_costs_build(config, &with->h100, training, "c", "h", with->memory, &costs, &err),
-        STATUS_INVALID);
-
-    assert_string_equal(err.message, message);
+    assert_fails(
+        model_costs_build(config, &with->h100, training, "c", "h", with->memory, &costs, &why),
+        STATUS_INVALID, message);
     assert_int_equal(costs.assumption_count, -7);
 }
 
@@ -572,18 +565,17 @@ static void any_degrees_are_refused_or_share_the_work(void **state)
         alone.parallel = (model_parallel){0};
         model_costs costs;
         model_costs whole;
-        error_message err = {0};
         assert_int_equal(
             model_costs_build(&mixtral, &with->h100, &alone, "c", "h", memory, &whole, NULL),
             STATUS_OK);
         const status result =
-            model_costs_build(&mixtral, &with->h100, &training, "c", "h", memory, &costs, &err);
+            model_costs_build(&mixtral, &with->h100, &training, "c", "h", memory, &costs, &why);
         assert_true(result == STATUS_OK || result == STATUS_INVALID);
         if (result == STATUS_OK) {
             assert_shares_make_a_whole(&costs, &whole);
             built++;
         } else {
-            assert_true(strlen(err.message) > 0);
+            assert_true(strlen(why.message) > 0);
         }
         arena_destroy(memory);
     }

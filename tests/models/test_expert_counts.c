@@ -70,11 +70,9 @@ static void refused(reader read, arena *memory, const model_counts_shape *of, co
                     const char *message)
 {
     model_expert_counts counts = {.sample_count = -7};
-    error_message err = {0};
     write_file("f", text, strlen(text));
-    assert_int_equal(read("f", of, memory, &counts, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, message);
-    assert_int_equal(err.code, STATUS_FORMAT);
+    assert_fails(read("f", of, memory, &counts, &why), STATUS_FORMAT, message);
+    assert_int_equal(why.code, STATUS_FORMAT);
     assert_int_equal(counts.sample_count, -7);
 }
 
@@ -82,11 +80,8 @@ static model_expert_counts accepted(reader read, arena *memory, const model_coun
                                     const char *text)
 {
     model_expert_counts counts;
-    error_message err = {0};
     write_file("f", text, strlen(text));
-    if (read("f", of, memory, &counts, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(read("f", of, memory, &counts, &why));
     return counts;
 }
 
@@ -214,46 +209,41 @@ static void ranks_that_do_not_go_together_are_refused(void **state)
     };
     for (int at = 0; at < 4; at++) {
         model_expert_counts counts;
-        error_message err = {0};
         write_file("f", LINE(7, 0, "[[1],[3]]"), strlen(LINE(7, 0, "[[1],[3]]")));
         write_file("g", second[at], strlen(second[at]));
         assert_int_equal(
-            model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
+            model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &why),
             STATUS_FORMAT);
-        assert_non_null(strstr(err.message, messages[at]));
+        assert_non_null(strstr(why.message, messages[at]));
     }
     const char *const three[] = {"f", "g", "g"};
     const model_count_stage odd = {.first_layer = 1, .paths = three, .path_count = 3};
     model_expert_counts counts;
-    error_message err = {0};
-    assert_int_equal(model_expert_counts_read_megatron(&odd, 1, &shape, *state, &counts, &err),
+    assert_int_equal(model_expert_counts_read_megatron(&odd, 1, &shape, *state, &counts, &why),
                      STATUS_FORMAT);
-    assert_non_null(strstr(err.message, ": 3 files cannot share 2 experts"));
+    assert_non_null(strstr(why.message, ": 3 files cannot share 2 experts"));
     unlink("f");
-    assert_int_equal(model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
+    assert_int_equal(model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &why),
                      STATUS_IO);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err), STATUS_IO);
+    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &why), STATUS_IO);
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)
 {
     static const char zero[] = HEADER "4,1,0,\0,2\n";
     model_expert_counts counts;
-    error_message err = {0};
     write_file("f", zero, sizeof zero - 1);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, "f:2: holds a zero byte");
+    assert_fails(model_expert_counts_read_csv("f", &shape, *state, &counts, &why), STATUS_FORMAT,
+                 "f:2: holds a zero byte");
 
     const size_t length = (size_t)TRACE_LINE_BYTES_MAX + 1;
     char *endless = memory_array(1, length);
     memset(endless, '7', length);
     write_file("f", endless, length);
     free(endless);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: is longer than 67108864 bytes");
-    assert_int_equal(model_expert_counts_read_csv(P_tmpdir, &shape, *state, &counts, &err),
+    assert_fails(model_expert_counts_read_csv("f", &shape, *state, &counts, &why), STATUS_FORMAT,
+                 "f:1: is longer than 67108864 bytes");
+    assert_int_equal(model_expert_counts_read_csv(P_tmpdir, &shape, *state, &counts, &why),
                      STATUS_IO); // a folder
 }
 

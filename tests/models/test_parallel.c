@@ -50,11 +50,8 @@ static void nothing_said_is_one_gpu_a_stage(void **state)
 
 static void assert_refused(model_parallel parallel, const model_config *config, const char *message)
 {
-    error_message err = {0};
 
-    assert_int_equal(model_parallel_check(&parallel, config, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, message);
+    assert_fails(model_parallel_check(&parallel, config, &why), STATUS_INVALID, message);
 }
 
 static void degrees_that_do_not_divide_the_model_are_refused(void **state)
@@ -124,32 +121,28 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
 
 static void sequences_that_do_not_divide_are_refused(void **state)
 {
-    error_message err = {0};
     const model_parallel context = {.context = 4};
     const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
     const model_parallel tensor = {.tensor = 3};
 
-    assert_ok(model_parallel_check_sequence(&context, 4096, &err));
-    assert_ok(model_parallel_check_sequence(&tensor, 4096, &err));
-    assert_int_equal(model_parallel_check_sequence(&context, 4100, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
-    assert_ok(model_parallel_check_sequence(&both, 4096, &err));
-    assert_int_equal(model_parallel_check_sequence(&both, 4104, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "tensor 8 does not divide the 1026 tokens of a sequence that a "
-                        "rank has, as sequence parallelism needs");
+    assert_ok(model_parallel_check_sequence(&context, 4096, &why));
+    assert_ok(model_parallel_check_sequence(&tensor, 4096, &why));
+    assert_fails(model_parallel_check_sequence(&context, 4100, &why), STATUS_INVALID,
+                 "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
+    assert_ok(model_parallel_check_sequence(&both, 4096, &why));
+    assert_fails(model_parallel_check_sequence(&both, 4104, &why), STATUS_INVALID,
+                 "tensor 8 does not divide the 1026 tokens of a sequence that a "
+                 "rank has, as sequence parallelism needs");
 }
 
 static void a_cluster_must_have_the_gpus(void **state)
 {
-    error_message err = {0};
     const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
 
-    assert_ok(model_parallel_check_cluster(&parallel, 16, 128, 8, &err));
-    assert_int_equal(model_parallel_check_cluster(&parallel, 16, 127, 8, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
-                                     "127 nodes of 8 have 1016");
+    assert_ok(model_parallel_check_cluster(&parallel, 16, 128, 8, &why));
+    assert_fails(model_parallel_check_cluster(&parallel, 16, 127, 8, &why), STATUS_INVALID,
+                 "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
+                 "127 nodes of 8 have 1016");
 }
 
 static void assert_group(bal_group group, int rank_count, int node_rank_count)

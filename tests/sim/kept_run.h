@@ -4,6 +4,7 @@
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test_memory.h"
 
 enum { KEPT_RANKS = 4, KEPT_REPLICAS = 2 };
 
@@ -54,22 +55,19 @@ static inline bal_training kept_training(const table_source *table, int replica_
                           .sink = {.context = all, .put = keep}};
 }
 
-static inline bal_training_result replay_in(const bal_training *training, arena *memory)
+static inline bal_training_result replay_in(const bal_training *training)
 {
     bal_training_result result;
-    error_message err = {0};
-    require(sim_training_replay(training, memory, &result, &err), &err);
+    require(sim_training_replay(training, memory, &result, &why));
     return result;
 }
 
 /// The same where a test reads numbers only.
 static inline bal_training_result replay(const bal_training *training)
 {
-    arena *memory = arena_create(1 << 16);
-    bal_training_result result = replay_in(training, memory);
+    bal_training_result result = replay_in(training);
     result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
     result.peak_memory_bytes = NULL;
-    arena_destroy(memory);
     return result;
 }
 

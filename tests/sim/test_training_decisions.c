@@ -8,9 +8,8 @@ static bal_training two_ranks(const table_source *table, int iterations, const c
                               kept *all)
 {
     bal_training training = kept_training(table, 1, 2, iterations, 2, all);
-    error_message err = {0};
     training.balancer = bal_balancer_find("partition");
-    require(bal_policy_parse(policy, &training.policy, &err), &err);
+    require(bal_policy_parse(policy, &training.policy, &why));
     return training;
 }
 

@@ -237,13 +237,9 @@ static void microbatches_are_cycled_through(void **state)
 
 static void assert_refused(const bal_training *training, const char *message)
 {
-    arena *memory = arena_create(1 << 16);
     bal_training_result result = {.total_ns = -7};
-    error_message err = {0};
-    assert_int_equal(sim_training_replay(training, memory, &result, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(sim_training_replay(training, memory, &result, &why), STATUS_INVALID, message);
     assert_int_equal(result.total_ns, -7);
-    arena_destroy(memory);
 }
 
 static void wrong_replicas_and_ranks_are_refused(void **state)

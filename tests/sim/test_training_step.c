@@ -68,12 +68,11 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
 }
 
 /// Plays rounds one after the other, op by op.
-static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds,
-                                  arena *memory)
+static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds)
 {
-    const bal_schedule schedule = reference_build(name, ranks, microbatches, 0, memory);
+    const bal_schedule schedule = reference_build(name, ranks, microbatches, 0);
     const bal_stage_costs costs =
-        reference_uniform_costs(ranks, 1000, 1000, 1000, 0, (int64_t[]){0, 0, 0}, memory);
+        reference_uniform_costs(ranks, 1000, 1000, 1000, 0, (int64_t[]){0, 0, 0});
     sim_order order;
     bal_timeline timeline;
     int64_t start[16] = {0};
@@ -103,15 +102,14 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
 
             const bal_training_result result = replay(&training);
 
-            assert_int_equal(result.pipeline_ns,
-                             2 * makespan_of_rounds(names[each], 4, 8, rounds, *state));
+            assert_int_equal(result.pipeline_ns, 2 * makespan_of_rounds(names[each], 4, 8, rounds));
             assert_int_equal(result.reduction_ns, 2 * 12345);
             assert_int_equal(all.iterations[0].metrics.busy_ns, 4 * 8 * 3000 * rounds);
             assert_int_equal(all.iterations[0].round_count, rounds);
         }
     }
     // Without a barrier between the rounds zb-h2 fills the bubble after each but the last.
-    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5, *state), 5 * 8 * 3000 + 3 * 1000);
+    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
 }
 
 static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)
@@ -199,29 +197,23 @@ static void what_is_outside_its_limits_is_refused(void **state)
                  {&replicas, "data_parallel 16385 of drawn times is above 16384"}};
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         bal_training_result result;
-        error_message err = {0};
-        arena *memory = arena_create(1 << 12);
-        assert_int_equal(sim_training_replay(cases[each].training, memory, &result, &err),
-                         STATUS_INVALID);
-        assert_string_equal(err.message, cases[each].message);
-        arena_destroy(memory);
+        arena_reset(memory);
+        assert_fails(sim_training_replay(cases[each].training, memory, &result, &why),
+                     STATUS_INVALID, cases[each].message);
     }
 }
 
 static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
 {
-    arena *memory = *state;
     table_source *table = new_table(4);
     kept all = {0};
     bal_training training = training_of(table, "gpipe", 4, 8, 1, &all);
     bal_training_result result;
-    error_message err = {0};
     table_fill(table, 0, 1, INT64_MAX / 4000, INT64_MAX / 4000, INT64_MAX / 4000);
     training.round_count = 1024;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "the ns of 1024 rounds do not fit 64 bits");
+    assert_fails(sim_training_replay(&training, memory, &result, &why), STATUS_INVALID,
+                 "the ns of 1024 rounds do not fit 64 bits");
 }
 
 int main(void)

@@ -1,16 +1,12 @@
 /// Small traces in the shapes that the PyTorch profiler writes, with sums worked out by hand; and
 /// what is refused.
 #include "base/text.h"
-#include "tests/traces/with_arena.h"
+#include "tests/test_memory.h"
 #include "traces/import/kineto.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static status read_text(const char *text, const trace_phase_map *map, trace_recording *recording,
                         error_message *err)
@@ -24,18 +20,14 @@ static trace_recording read_file(const char *path)
 {
     const trace_profile_source source = {.path = path};
     trace_recording recording;
-    error_message err = {0};
-    if (trace_kineto_read(&source, memory, &recording, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    require(trace_kineto_read(&source, memory, &recording, &why));
     return recording;
 }
 
 static void expect_refused(const char *text, status code, const char *message)
 {
     trace_recording recording;
-    error_message err = {0};
-    assert_int_equal(read_text(text, NULL, &recording, &err), code);
-    assert_string_equal(err.message, message);
+    assert_fails(read_text(text, NULL, &recording, &why), code, message);
 }
 
 static void expect_cell(const trace_recording *recording, int cell, trace_op_kind kind, int layer,
@@ -62,7 +54,6 @@ static void expect_cell(const trace_recording *recording, int cell, trace_op_kin
 
 static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/gpu.json");
 
     assert_int_equal(recording.rank, 1);
@@ -84,7 +75,6 @@ static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **st
 
 static void the_innermost_window_counts(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/dynmo.json");
 
     assert_int_equal(recording.cell_count, 3);
@@ -98,7 +88,6 @@ static void the_innermost_window_counts(void **state)
 
 static void without_a_device_cpu_operators_count(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/cpu.json");
 
     assert_false(recording.on_device);
@@ -112,7 +101,6 @@ static void without_a_device_cpu_operators_count(void **state)
 
 static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state)
 {
-    (void)state;
     trace_recording recording;
     // BW 100-300 holds R 150-200; one operator runs 120-250, the next 290-310.
     const char text[] = "[" ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 100, 200) "," ANNOTATION(
@@ -130,7 +118,6 @@ static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state
 
 static void gpipe_names_have_the_rank_as_stage(void **state)
 {
-    (void)state;
     trace_recording recording;
     const char text[] =
         "{\"distributedInfo\":{\"rank\":3,\"world_size\":4},\"traceEvents\":[" ANNOTATION(
@@ -144,7 +131,6 @@ static void gpipe_names_have_the_rank_as_stage(void **state)
 
 static void without_steps_repetition_numbers_iterations(void **state)
 {
-    (void)state;
     trace_recording recording;
     const char text[] = "[" ANNOTATION("PP:0F0", 5, 100, 10) "," ANNOTATION("PP:0F0", 5, 0, 10)
         LAUNCH(1, 5, 1) LAUNCH(2, 5, 101) KERNEL("k", 1, 2, 3) KERNEL("k", 2, 102, 4) "]";
@@ -160,7 +146,6 @@ static void without_steps_repetition_numbers_iterations(void **state)
 
 static void counted_layers_start_over_in_each_scope(void **state)
 {
-    (void)state;
     static const char map_text[] =
         "{\"schema\":\"dynmo-phase-map/1\",\"scope\":\"^S$\",\"annotations\":["
         "{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}},"
@@ -209,7 +194,6 @@ static void counted_layers_start_over_in_each_scope(void **state)
 
 static void layers_that_cannot_be_counted_are_refused(void **state)
 {
-    (void)state;
     static const char rules[] =
         "\"annotations\":[{\"match\":\"^[ab]$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}}]}";
     const char text[] = "[" ANNOTATION("a", 5, 1, 9) "," ANNOTATION("b", 5, 11, 9) "," ANNOTATION(
@@ -218,14 +202,13 @@ static void layers_that_cannot_be_counted_are_refused(void **state)
     for (int layers = 0; layers <= 2; layers += 2) {
         trace_phase_map *map = NULL;
         trace_recording recording;
-        error_message err = {0};
         snprintf(map_text, sizeof map_text, "{\"schema\":\"dynmo-phase-map/1\",%s%s",
                  layers > 0 ? "\"layers\":2," : "", rules);
         assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
                          STATUS_OK);
-        assert_int_equal(read_text(text, map, &recording, &err), STATUS_INVALID);
+        assert_int_equal(read_text(text, map, &recording, &why), STATUS_INVALID);
         assert_string_equal(
-            err.message,
+            why.message,
             layers > 0
                 ? "t.json: an annotation of iteration 0 occurs 1 times, which is no multiple "
                   "of the phase map's layers, 2"
@@ -237,7 +220,6 @@ static void layers_that_cannot_be_counted_are_refused(void **state)
 
 static void a_trace_that_says_nothing_known_is_refused(void **state)
 {
-    (void)state;
     expect_refused(
         "[" ANNOTATION("attn", 5, 0, 1) "," ANNOTATION("mlp", 5, 0, 1) "," ANNOTATION("attn", 5, 3,
                                                                                       1) "]",
@@ -251,7 +233,6 @@ static void a_trace_that_says_nothing_known_is_refused(void **state)
 
 static void impossible_times_are_refused(void **state)
 {
-    (void)state;
     expect_refused("[" ANNOTATION("PP:0F0", 5, NaN, 1) "]", STATUS_FORMAT,
                    "t.json: event 0 ('PP:0F0'): ts NaN is no time in microseconds");
     expect_refused("[{}," ANNOTATION("PP:0F0", 5, 1, -2) "]", STATUS_FORMAT,
@@ -276,7 +257,6 @@ static void impossible_times_are_refused(void **state)
 
 static void contradictions_are_refused(void **state)
 {
-    (void)state;
     expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 100) "," ANNOTATION(
                        "PP:1F0", 5, 1, 9) "," ANNOTATION("PP:1F0", 5, 11, 9) "]",
                    STATUS_INVALID,
@@ -299,7 +279,6 @@ static const char gaps_text[] =
 
 static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
 {
-    (void)state;
     static const char map_text[] =
         "{\"schema\":\"dynmo-phase-map/1\",\"annotations\":[{\"match\":\"^f$\",\"phase\":\"F\","
         "\"layer\":0},{\"match\":\"^b$\",\"phase\":\"BW\",\"layer\":0}]}";
@@ -374,7 +353,6 @@ static void expect_two_layers(const trace_recording *recording, int ends)
 
 static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
 {
-    (void)state;
     static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) MODULE("GPT_0", 90, 220)
         MODULE("Block_7", 100, 99) MODULE("MLP_0", 110, 20) MODULE("Block_9", 200, 100)
             MODULE("MLP_1", 210, 20) ARROW("s", 1, 5, 110) ARROW("s", 2, 5, 210)
@@ -390,7 +368,6 @@ static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
 
 static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
 {
-    (void)state;
     static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) "," ANNOTATION(
         "dynmo it=3 mb=0 L=1 F", 5, 200, 100) OPERATOR("aten::mm", 5, 110, 10, 1)
         OPERATOR("aten::view", 5, 205, 2, 2) OPERATOR("aten::mm", 5, 210, 10, 2) BACKWARD_OF_TWO(2)
@@ -405,7 +382,6 @@ static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
 /// Annotations that say forward, the outer of two; a hook that says backward is none.
 static void words_are_forwards_and_hooks_no_backwards(void **state)
 {
-    (void)state;
     static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) "," ANNOTATION(
         "## forward ##", 5, 100, 200) "," ANNOTATION("Model.forward", 5, 110,
                                                      180) "," ANNOTATION("pre_backward_hook", 6,
@@ -422,7 +398,6 @@ static void words_are_forwards_and_hooks_no_backwards(void **state)
 
 static void annotations_that_fill_the_steps_ask_for_a_phase_map(void **state)
 {
-    (void)state;
     expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 600) "," ANNOTATION(
                        "attn(F)", 5, 100, 200) "," ANNOTATION("mlp(F)", 5, 310, 150) WORK_OF_TWO
                    "]",
@@ -433,7 +408,6 @@ static void annotations_that_fill_the_steps_ask_for_a_phase_map(void **state)
 
 static void forwards_without_links_are_said_to_be_alone(void **state)
 {
-    (void)state;
     static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) WORK_OF_TWO "]";
     trace_recording recording;
 
@@ -461,7 +435,6 @@ static void forwards_without_links_are_said_to_be_alone(void **state)
 
 static void repeated_operators_are_layers(void **state)
 {
-    (void)state;
     static const char text[] =
         "[" ANNOTATION("ProfilerStep#0", 5, 0, 1000) FORWARD_OF_FOUR(1) FORWARD_OF_FOUR(2)
             LAUNCH(1, 5, 141) KERNEL("k", 1, 145, 9) LAUNCH(2, 6, 283) KERNEL("k", 2, 284, 7) "]";
@@ -497,11 +470,9 @@ static void append_event(text_buffer *text, const char *category, int correlatio
 /// same correlation that is in no window; operations stand before their launches, in no order.
 static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
 {
-    (void)state;
     enum { COUNT = 40000 };
     text_buffer text = {0};
     trace_recording recording;
-    error_message err = {0};
     text_append(&text, "[" ANNOTATION("dynmo it=0 mb=0 L=0 F", 5, 0, 199999));
     text_append(&text, "," ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 200000, 200000));
     for (int each = 0; each < COUNT; each++) {
@@ -513,7 +484,7 @@ static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
     }
     text_append(&text, "]");
 
-    if (read_text(text.bytes, NULL, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(read_text(text.bytes, NULL, &recording, &why));
 
     assert_int_equal(recording.ops.op_count, COUNT * 11 / 10);
     assert_int_equal(recording.ops.loads, COUNT * 11 / 10);
@@ -548,5 +519,5 @@ int main(void)
         cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
-    return cmocka_run_group_tests(tests, make_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
