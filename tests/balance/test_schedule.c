@@ -233,17 +233,6 @@ static void a_wrong_order_is_refused_by_name(void **state)
     assert_refused("F0 F1 W0", "", true, "rank 0: W0 is too early: B0 is not before it");
 }
 
-static void a_cycle_is_printed_op_by_op(void **state)
-{
-    // Rank 0 wants B0 before it sends F1; rank 1 wants F1 before it sends B0.
-    assert_refused("F0 BW0 F1 BW1", "F0 F1 BW0 BW1", false,
-                   "cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 "
-                   "waits for rank 0 BW0");
-    const char *const self[] = {"1:F0 F0 BW0 1:BW0"};
-    assert_fails(check_rows(self, 1, 2, 1, false, BAL_PLACEMENT_LOOP, NULL, &why), STATUS_INVALID,
-                 "cycle: rank 0 1:F0 waits for rank 0 F0 waits for rank 0 1:F0");
-}
-
 static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(void **state)
 {
     // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
@@ -364,7 +353,6 @@ int main(void)
         cmocka_unit_test(no_schedule_is_shorter_than_its_busiest_rank),
         cmocka_unit_test(a_corrupted_order_is_refused_unless_it_can_be_played),
         cmocka_unit_test(a_wrong_order_is_refused_by_name),
-        cmocka_unit_test(a_cycle_is_printed_op_by_op),
         cmocka_unit_test(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other),
         cmocka_unit_test(chimera_counts_the_microbatches_of_each_direction),
         cmocka_unit_test(ranks_take_turns_in_the_topological_order),

@@ -2,8 +2,8 @@
 /// clocks under which time passes.
 #include "base/arena.h"
 #include "exec/run/execution.h"
-#include "tests/assert_close.h"
 #include "tests/drawn_run.h"
+#include "tests/exec/thread_ranks.h"
 
 #include <stdlib.h>
 
@@ -99,13 +99,6 @@ static status run_rank(exec_endpoint *endpoint, void *context, error_message *er
     return exec_training_rank(endpoint, &run->training, run->memory, &run->result, err);
 }
 
-static status execute_on(small_run *run, int rank_count)
-{
-    exec_transport_options options = exec_transport_options_default();
-    options.rank_count = rank_count;
-    return exec_transport_run("local", &options, run_rank, run, &run->err);
-}
-
 static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
 {
     small_run *run = small_run_create();
@@ -122,7 +115,7 @@ static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
     run->drawn.training.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
     run->training.plan = &plan;
 
-    assert_ok(execute_on(run, RANKS));
+    assert_ok(run_threads(RANKS, run_rank, run, &run->err));
 
     assert_int_equal(run->record_count, ITERATIONS);
     assert_int_equal(run->first_of_second[ITERATIONS - 1], layers - 1);
@@ -148,7 +141,7 @@ static void after_a_plan_that_is_given_the_policy_asks(void **state)
                            .data_parallel = 1};
     run->training.plan = &plan;
 
-    assert_ok(execute_on(run, RANKS));
+    assert_ok(run_threads(RANKS, run_rank, run, &run->err));
 
     assert_int_equal(run->first_of_second[0], 1);
     assert_true(run->first_of_second[1] > 1);
@@ -159,7 +152,7 @@ static void after_a_plan_that_is_given_the_policy_asks(void **state)
 /// Executes and expects a refusal with this text in it.
 static void assert_refused(small_run *run, status code, const char *text)
 {
-    assert_int_equal(execute_on(run, RANKS), code);
+    assert_int_equal(run_threads(RANKS, run_rank, run, &run->err), code);
     if (strstr(run->err.message, text) == NULL) {
         fail_msg("'%s' is not in '%s'", text, run->err.message);
     }
@@ -253,7 +246,7 @@ static void a_record_that_cannot_be_written_ends_all_ranks(void **state)
     small_run *run = small_run_create();
     run->fails_at = 3;
 
-    assert_int_equal(execute_on(run, RANKS), STATUS_IO);
+    assert_int_equal(run_threads(RANKS, run_rank, run, &run->err), STATUS_IO);
 
     assert_non_null(strstr(run->err.message, "runs.db: disk full"));
     assert_int_equal(run->record_count, 3);
@@ -266,7 +259,7 @@ static void time_that_passes_is_at_least_that_of_the_ops(void **state)
         small_run *run = small_run_create();
         run->training.clock = (exec_clock)clock;
 
-        assert_ok(execute_on(run, RANKS));
+        assert_ok(run_threads(RANKS, run_rank, run, &run->err));
 
         assert_int_equal(run->record_count, ITERATIONS);
         for (int iteration = 0; iteration < ITERATIONS; iteration++) {

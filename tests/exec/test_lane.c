@@ -5,6 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "exec/transport/lane.h"
 #include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -225,27 +226,11 @@ enum { NAME_COUNT = sizeof names / sizeof names[0] };
 /// Builds an order of equal stages; false: the schedule's rules exclude the counts.
 static bool build(const char *name, int ranks, int microbatches, bal_schedule *out)
 {
-    enum { STAGES = STAGES_MAX };
-    static int64_t ones[STAGES];
-    static int64_t none[STAGES];
-    static int64_t minus[STAGES];
     const bool is_loop = strncmp(name, "interleaved", 11) == 0;
-    for (int stage = 0; stage < STAGES; stage++) {
-        ones[stage] = 1;
-        minus[stage] = -1;
-    }
     const bal_schedule_family *family = bal_schedule_family_find(name);
     const int chunks = bal_schedule_chunk_count(family, is_loop ? 2 : 0);
-    const bal_stage_costs costs = {.stage_count = ranks * chunks,
-                                   .microbatch_count = 1,
-                                   .forward_ns = ones,
-                                   .backward_input_ns = ones,
-                                   .backward_weight_ns = ones,
-                                   .send_forward_ns = none,
-                                   .send_backward_ns = none,
-                                   .memory_forward = ones,
-                                   .memory_backward_input = none,
-                                   .memory_backward_weight = minus};
+    const bal_stage_costs costs =
+        reference_uniform_costs(ranks * chunks, 1, 1, 1, 0, (int64_t[]){1, 0, -1});
     const bal_schedule_request request = {.name = name,
                                           .rank_count = ranks,
                                           .microbatch_count = microbatches,

@@ -7,6 +7,7 @@
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
 #include "tests/drawn_run.h"
+#include "tests/exec/thread_ranks.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -128,7 +129,6 @@ static status execute(const exec_training *with, seen_run *seen)
     bal_training told = *training;
     sim_predictor *predictor = NULL;
     const exec_training_listener listener = {seen, check_ops};
-    exec_transport_options options = exec_transport_options_default();
     execution run = {.training = *with, .seen = seen};
     told.sink = (bal_record_sink){.context = seen, .put = keep_record};
     assert_ok(sim_predictor_create(training, &predictor, &seen->err));
@@ -137,8 +137,8 @@ static status execute(const exec_training *with, seen_run *seen)
     run.training.devices = (exec_device_maker){(void *)training, make_timed};
     run.training.clock = EXEC_CLOCK_NOMINAL;
     if (with->listener == NULL) run.training.listener = &listener;
-    options.rank_count = training->data_parallel * training->machine.rank_count;
-    const status executed = exec_transport_run("local", &options, run_rank, &run, &seen->err);
+    const status executed = run_threads(training->data_parallel * training->machine.rank_count,
+                                        run_rank, &run, &seen->err);
     sim_predictor_destroy(predictor);
     return executed;
 }
@@ -317,7 +317,7 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
 {
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 60; seed++) {
+    for (uint64_t seed = 0; seed < 24; seed++) {
         const int ranks = rank_counts[seed % 6];
         last_seed = seed;
         draw_run(run, seed, ranks, 30 - ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
@@ -331,7 +331,7 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 36; seed++) {
+    for (uint64_t seed = 0; seed < 18; seed++) {
         last_seed = seed;
         const int ranks = rank_counts[seed % 6];
         draw_run(run, seed, ranks, 30 - ranks, 1, 6);
@@ -396,7 +396,7 @@ static void released_ranks_come_and_go_as_simulated(void **state)
     drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
     int grown = 0;
-    for (uint64_t seed = 0; seed < 60; seed++) {
+    for (uint64_t seed = 0; seed < 24; seed++) {
         rng generator = rng_init(seed, 1);
         last_seed = seed;
         const int ranks = 2 + pick(&generator, 4);

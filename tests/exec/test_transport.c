@@ -1,26 +1,16 @@
 /// The local transport: how a run ends when a rank fails, hangs, waits in vain or is interrupted.
 /// What is received by which key is told by mpi_messages, which runs over local too. Times here are
-/// patience, never claims.
+/// patience, never claims. And what groups of ranks promise beside their bytes, which mpi_groups
+/// has.
 #include "exec/transport/transport.h"
-#include "tests/assert_close.h"
+#include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 enum { LONG_NS = 1000000000 };
-
-static status run(int rank_count, exec_rank_body *body, void *context, error_message *err)
-{
-    exec_transport_options options = exec_transport_options_default();
-    options.rank_count = rank_count;
-    return exec_transport_run("local", &options, body, context, err);
-}
-
-static void run_well(int rank_count, exec_rank_body *body, void *context)
-{
-    require(run(rank_count, body, context, &why));
-}
 
 static void nap(int64_t ns)
 {
@@ -77,7 +67,7 @@ static status expect_less(exec_endpoint *endpoint, void *context, error_message 
 
 static void a_message_that_is_too_long_names_both_lengths(void **state)
 {
-    assert_fails(run(1, expect_less, NULL, &why), STATUS_BACKEND,
+    assert_fails(run_threads(1, expect_less, NULL, &why), STATUS_BACKEND,
                  "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
 }
 
@@ -112,7 +102,7 @@ static void the_failure_of_one_rank_is_that_of_all(void **state)
 {
     atomic_int ended_with_it = 0;
 
-    assert_fails(run(4, one_fails, &ended_with_it, &why), STATUS_NO_MEMORY,
+    assert_fails(run_threads(4, one_fails, &ended_with_it, &why), STATUS_NO_MEMORY,
                  "rank 2, iteration 12, F5 of stage 3: out of memory for 99 bytes");
     assert_int_equal(why.code, STATUS_NO_MEMORY);
     assert_int_equal(ended_with_it, 3);
@@ -129,8 +119,9 @@ static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
     char named[] = "rank 7 F0 waits for rank 6 F0";
     char unnamed[] = "disk full";
 
-    assert_fails(run(1, fail_in_phase, named, &why), STATUS_IO, "rank 7 F0 waits for rank 6 F0");
-    assert_fails(run(1, fail_in_phase, unnamed, &why), STATUS_IO,
+    assert_fails(run_threads(1, fail_in_phase, named, &why), STATUS_IO,
+                 "rank 7 F0 waits for rank 6 F0");
+    assert_fails(run_threads(1, fail_in_phase, unnamed, &why), STATUS_IO,
                  "rank 0, iteration 3, migration: disk full");
 }
 
@@ -169,7 +160,7 @@ static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, erro
 
 static void a_wait_for_a_rank_that_has_ended_is_named(void **state)
 {
-    assert_fails(run(2, wait_for_who_has_left, NULL, &why), STATUS_BACKEND,
+    assert_fails(run_threads(2, wait_for_who_has_left, NULL, &why), STATUS_BACKEND,
                  "rank 1 waits for rank 0, which has ended");
 }
 
@@ -263,7 +254,7 @@ static status pass_on(exec_endpoint *endpoint, void *context, error_message *err
 
 static void there_can_be_512_ranks(void **state)
 {
-    run_well(512, pass_on, NULL);
+    run_ranks(512, pass_on, NULL);
 }
 
 static void unknown_and_missing_transports_are_refused(void **state)
@@ -279,6 +270,52 @@ static void unknown_and_missing_transports_are_refused(void **state)
                  "0 ranks: outside [1, 4096]");
 }
 
+/// How many ranks have come to each of some barriers.
+typedef struct meeting {
+    atomic_int came[10];
+} meeting;
+
+static status meet(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    meeting *shared = context;
+    int ranks[24];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    for (int round = 0; round < 10; round++) {
+        atomic_fetch_add(&shared->came[round], 1);
+        TRY(exec_group_barrier(&group, err));
+        if (atomic_load(&shared->came[round]) != endpoint->rank_count) {
+            return error_set(err, STATUS_BACKEND, "passed a barrier before all had come");
+        }
+    }
+    return STATUS_OK;
+}
+
+static void nobody_passes_a_barrier_before_all_have_come(void **state)
+{
+    static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
+    for (size_t index = 0; index < sizeof rank_counts / sizeof rank_counts[0]; index++) {
+        meeting shared = {0};
+        run_ranks(rank_counts[index], meet, &shared);
+    }
+}
+
+static status come_with_other_counts(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    int ranks[24];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    char bytes[8] = {0};
+    return exec_group_broadcast(&group, bytes, endpoint->rank == 0 ? 4 : 8, err);
+}
+
+static void other_counts_are_a_failure_that_names_both(void **state)
+{
+
+    assert_fails(run_threads(2, come_with_other_counts, NULL, &why), STATUS_BACKEND,
+                 "rank 0 takes part in a collective with 4 bytes, others with 8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +329,8 @@ int main(void)
         cmocka_unit_test(an_interrupt_ends_all_waits),
         cmocka_unit_test(there_can_be_512_ranks),
         cmocka_unit_test(unknown_and_missing_transports_are_refused),
+        cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
+        cmocka_unit_test(other_counts_are_a_failure_that_names_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -440,10 +440,6 @@ static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
     const fixture *with = *state;
     const model_config *gpt = &with->gpt;
 
-    assert_refused(with, gpt, &(model_training){.parallel = {.tensor = 3}},
-                   "tensor 3 does not divide the 32 attention heads");
-    assert_refused(with, gpt, &(model_training){.parallel = {.data = 2, .expert = 2}},
-                   "expert 2: the model has no experts");
     assert_refused(with, gpt,
                    &(model_training){.sequence_length = 2046, .parallel = {.context = 2}},
                    "context 2: 2 x 2 parts do not divide the 2046 tokens of a sequence");

@@ -166,115 +166,25 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
     assert_true(paired > 1000);
 }
 
-static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
-{
-    int stuck = 0;
-    for (uint64_t seed = 0; seed < 3000; seed++) {
-        status ended[SIM_POLICY_COUNT];
-        for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-            const bal_send send = (bal_send)(seed % BAL_SEND_COUNT);
-            network_case drawn = draw(seed, (sim_policy)policy, send);
-            bal_timeline timeline;
-            if (policy == SIM_STATIC) drawn.has_limit = false;
-
-            ended[policy] = play_case(&drawn, (sim_policy)policy, &timeline, NULL);
-
-            if (send != BAL_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
-                assert_ok(ended[policy]);
-            }
-        }
-        // A W that may move never holds up a message that it did not hold up in its place.
-        if (ended[SIM_STATIC] == STATUS_OK) assert_ok(ended[SIM_FLOATING_W]);
-        stuck += ended[SIM_STATIC] != STATUS_OK;
-        arena_reset(memory);
-    }
-    assert_true(stuck > 100);
-}
-
-/// Two ranks of one stage each, three microbatches at most, every op 10 ns, messages send_ns.
-static bal_timeline play_two_ranks(const char *const *names, int per_rank, const sim_network *net,
-                                   int64_t send_ns, status *played, error_message *err)
-{
-    int *first_op = arena_array(memory, 3, sizeof *first_op);
-    bal_op *ops = arena_array(memory, 2 * (size_t)per_rank, sizeof *ops);
-    bal_schedule *schedule = arena_array(memory, 1, sizeof *schedule);
-    bal_stage_costs *costs = arena_array(memory, 1, sizeof *costs);
-    const int64_t memory_fbw[] = {1, 0, -1};
-    bal_timeline timeline = {0};
-    sim_dispatch *dispatch = NULL;
-    for (int op = 0; op < 2 * per_rank; op++) {
-        assert_ok(bal_op_parse(names[op], &ops[op], NULL));
-    }
-    first_op[1] = per_rank;
-    first_op[2] = 2 * per_rank;
-    *schedule = (bal_schedule){.name = "by hand",
-                               .rank_count = 2,
-                               .chunk_count = 1,
-                               .microbatch_count = per_rank / 2,
-                               .first_op = first_op,
-                               .ops = ops};
-    *costs = reference_uniform_costs(2, 10, 5, 5, send_ns, memory_fbw);
-    assert_ok(sim_dispatch_create(schedule, SIM_STATIC, net, memory, &dispatch, NULL));
-    *played = sim_dispatch_play(dispatch, costs, NULL, NULL, &timeline, err);
-    return timeline;
-}
-
-static void timelines_by_hand(void **state)
-{
-    static const char *const pairs[] = {"F0", "F1", "BW0", "BW1", "F0", "BW0", "F1", "BW1"};
-    static const char *const three[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
-                                        "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
-    static const int link[] = {0, 0};
-    static const int64_t occupancy_ns[] = {28, 28};
-    static const sim_network blocking = {.send = BAL_SEND_BLOCKING};
-    static const sim_network rendezvous = {.send = BAL_SEND_RENDEZVOUS};
-    static const sim_network shared = {.link_count = 1,
-                                       .forward_link = link,
-                                       .backward_link = link,
-                                       .forward_occupancy_ns = occupancy_ns,
-                                       .backward_occupancy_ns = occupancy_ns};
-    static const struct {
-        const char *const *names;
-        int per_rank;
-        const sim_network *network;
-        int64_t send_ns;
-        int64_t begin_ns[12];
-    } cases[] = {
-        // A blocking sender begins its next op when its message has arrived.
-        {pairs, 4, &blocking, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
-        // A rendezvous waits for the op that receives it, and exchanges F1 and BW0 at once.
-        {pairs, 4, &rendezvous, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
-        // F1 ends at 23 and is received after BW0 of rank 1, from 33 to 36; BW0's message then
-        // waits for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
-        {three, 6, &rendezvous, 3, {0, 13, 36, 72, 85, 108, 13, 23, 49, 59, 85, 95}},
-        // A message takes 30 and holds the link for 28: F0 from 10, F1 from 38 instead of 20, BW0
-        // from 66 instead of 60, BW1 from 94 instead of 88.
-        {pairs, 4, &shared, 30, {0, 10, 96, 124, 40, 50, 68, 78}},
-    };
-    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        status played;
-        const bal_timeline timeline =
-            play_two_ranks(cases[index].names, cases[index].per_rank, cases[index].network,
-                           cases[index].send_ns, &played, NULL);
-
-        assert_ok(played);
-        assert_memory_equal(timeline.begin_ns, cases[index].begin_ns,
-                            2 * (size_t)cases[index].per_rank * sizeof(int64_t));
-    }
-}
-
 static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
 {
     static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
-    status played;
+    const int first_op[] = {0, 4, 8};
+    bal_op ops[8];
+    const bal_schedule schedule = {
+        .rank_count = 2, .chunk_count = 1, .microbatch_count = 2, .first_op = first_op, .ops = ops};
+    const bal_stage_costs costs = reference_uniform_costs(2, 10, 5, 5, 3, (int64_t[]){1, 0, -1});
+    bal_timeline timeline = {0};
+    sim_dispatch *dispatch = NULL;
+    for (int op = 0; op < 8; op++) {
+        assert_ok(bal_op_parse(crossed[op], &ops[op], NULL));
+    }
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
 
-    const bal_timeline timeline = play_two_ranks(crossed, 4, &network, 3, &played, &why);
-
-    assert_int_equal(played, STATUS_INVALID);
-    assert_string_equal(why.message,
-                        "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
-                        "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
+    assert_fails(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &why), STATUS_INVALID,
+                 "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
+                 "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
     assert_null(timeline.begin_ns);
 }
 
@@ -315,10 +225,8 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
         const double blocking = published_case(cases[index].name, cases[index].chunks,
                                                BAL_SEND_BLOCKING, cases[index].send_ns);
 
-        assert_true(async - cases[index].async < 0.51 * cases[index].digit);
-        assert_true(cases[index].async - async < 0.51 * cases[index].digit);
-        assert_true(blocking - cases[index].blocking < 0.51 * cases[index].digit);
-        assert_true(cases[index].blocking - blocking < 0.51 * cases[index].digit);
+        assert_true(fabs(async - cases[index].async) < 0.51 * cases[index].digit);
+        assert_true(fabs(blocking - cases[index].blocking) < 0.51 * cases[index].digit);
         arena_reset(memory);
     }
 }
@@ -387,30 +295,14 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
     assert_true(stuck > 10); // the next play knows nothing of one that got stuck
 }
 
-static void sends_are_named_as_in_the_commands(void **state)
-{
-    bal_send send = BAL_SEND_COUNT;
-
-    for (int index = 0; index < BAL_SEND_COUNT; index++) {
-        assert_ok(bal_send_parse(bal_send_names[index], &send, &why));
-        assert_int_equal(send, index);
-    }
-    assert_fails(bal_send_parse("block", &send, &why), STATUS_INVALID,
-                 "send 'block' is none of async, blocking and rendezvous");
-    assert_int_equal(send, BAL_SEND_RENDEZVOUS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_on_every_network_plays_as_the_plainest_player_does),
-        cmocka_unit_test(only_rendezvous_in_a_fixed_order_can_get_stuck),
-        cmocka_unit_test(timelines_by_hand),
         cmocka_unit_test(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring),
         cmocka_unit_test(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference),
         cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
         cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
-        cmocka_unit_test(sends_are_named_as_in_the_commands),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -187,5 +187,5 @@ int main(void)
         cmocka_unit_test(profiling_is_charged_where_a_decision_looks),
         cmocka_unit_test(the_parts_sum_to_the_iteration),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -303,5 +303,5 @@ int main(void)
         cmocka_unit_test(wrong_replicas_and_ranks_are_refused),
         cmocka_unit_test(costs_that_do_not_fit_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -37,29 +37,35 @@ static void run_sql(sqlite3 *db, const char *sql)
     if (sqlite3_exec(db, sql, NULL, NULL, &reason) != SQLITE_OK) fail_msg("%s: %s", sql, reason);
 }
 
-static void put_range(sqlite3 *db, int pid, int tid, int begin, int end, const char *text)
+/// Puts a row; in its values what sqlite3_mprintf writes.
+static void put(sqlite3 *db, const char *table, const char *values, ...)
 {
-    char *sql = sqlite3_mprintf("INSERT INTO NVTX_EVENTS VALUES(%d,%d,59,%Q,%lld,NULL)", begin, end,
-                                text, (long long)PROCESS(pid) + tid);
+    va_list all;
+    va_start(all, values);
+    char *row = sqlite3_vmprintf(values, all);
+    va_end(all);
+    char *sql = sqlite3_mprintf("INSERT INTO %s VALUES(%s)", table, row);
     run_sql(db, sql);
     sqlite3_free(sql);
+    sqlite3_free(row);
+}
+
+static void put_range(sqlite3 *db, int pid, int tid, int begin, int end, const char *text)
+{
+    put(db, "NVTX_EVENTS", "%d,%d,59,%Q,%lld,NULL", begin, end, text,
+        (long long)PROCESS(pid) + tid);
 }
 
 static void put_launch(sqlite3 *db, int pid, int tid, int begin, int correlation)
 {
-    char *sql = sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(%d,%d,%lld,%d)",
-                                begin, begin + 5, (long long)PROCESS(pid) + tid, correlation);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_RUNTIME", "%d,%d,%lld,%d", begin, begin + 5,
+        (long long)PROCESS(pid) + tid, correlation);
 }
 
 static void put_kernel(sqlite3 *db, int pid, int correlation, int begin, int end, int name)
 {
-    char *sql =
-        sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(%d,%d,%d,%d,%lld,%d)", begin,
-                        end, pid == 100 ? 1 : 0, correlation, (long long)PROCESS(pid), name);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_KERNEL", "%d,%d,%d,%d,%lld,%d", begin, end, pid == 100 ? 1 : 0,
+        correlation, (long long)PROCESS(pid), name);
 }
 
 static sqlite3 *open_empty(void)
@@ -84,10 +90,7 @@ static sqlite3 *make_two(void)
         put_launch(db, pid, 8, 400, 3); // of the backward's own thread
         put_launch(db, pid, 7, 700, 4); // outside
     }
-    char *sql = sqlite3_mprintf("INSERT INTO NVTX_EVENTS VALUES(300,600,60,NULL,%lld,3)",
-                                (long long)PROCESS(100) + 7);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "NVTX_EVENTS", "300,600,60,NULL,%lld,3", (long long)PROCESS(100) + 7);
     put_kernel(db, 100, 1, 1000, 1100, 1);
     put_kernel(db, 100, 2, 1050, 1200, 1);
     put_kernel(db, 100, 3, 1300, 1350, 2);
@@ -95,10 +98,7 @@ static sqlite3 *make_two(void)
     put_kernel(db, 100, 9, 1500, 1600, 1);
     put_kernel(db, 200, 1, 2000, 2300, 1);
     put_kernel(db, 200, 3, 2400, 2500, 1);
-    sql = sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(1360,1400,3,%lld)",
-                          (long long)PROCESS(100));
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_MEMCPY", "1360,1400,3,%lld", (long long)PROCESS(100));
     return db;
 }
 
