@@ -1,5 +1,6 @@
 /// What a training run says of itself: checks, speeds of ranks, profiled iterations, GPUs, and the
 /// order under a plan.
+#include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
@@ -142,6 +143,34 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
 }
 
+static void op_times_that_do_not_add_up_are_refused(void **state)
+{
+    const bal_schedule_request request = {.name = "gpipe", .rank_count = 2, .microbatch_count = 2};
+    const int64_t ns[] = {100, 100};
+    const int64_t begin[] = {0, 0};
+    const int64_t end[] = {INT64_MAX / 4, INT64_MAX / 4};
+    const bal_replica_times replica = {begin, end, end, NULL};
+    const bal_layer_costs layers = {.layer_count = 2,
+                                    .microbatch_count = 1,
+                                    .forward_ns = ns,
+                                    .backward_input_ns = ns,
+                                    .backward_weight_ns = ns};
+    const bal_layer_costs both[] = {layers, layers};
+    const bal_placed_partition placed = {
+        .first_layer = (const int[]){0, 1, 2}, .rank_count = 2, .chunk_count = 1};
+    bal_schedule schedule;
+    bal_iteration_times times;
+    assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
+    bal_played_plan played = {
+        .plan = &placed, .schedule = &schedule, .replicas = both, .replica_count = 2};
+    bal_last_backwards(&schedule, memory, &played.last_backward);
+    assert_ok(bal_iteration_begin(&played, memory, &times, NULL));
+
+    assert_ok(bal_iteration_add(&played, 0, &replica, &times, NULL));
+    assert_fails(bal_iteration_add(&played, 1, &replica, &times, &why), STATUS_INVALID,
+                 "the ns of all ops of 2 replicas do not fit 64 bits");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +179,7 @@ int main(void)
         cmocka_unit_test(an_iteration_is_profiled_where_a_decision_may_look),
         cmocka_unit_test(gpus_are_counted_as_one_per_rank_unless_told),
         cmocka_unit_test(only_searched_orders_look_at_costs_and_memory),
+        cmocka_unit_test(op_times_that_do_not_add_up_are_refused),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -41,7 +41,8 @@ static void check_family(const bal_schedule_family *family, int rank_count, int 
                                           .microbatch_count = microbatch_count,
                                           .costs = &costs};
     bal_schedule schedule;
-    assert_ok(bal_schedule_build(&request, memory, &schedule, &why));
+    arena_reset(memory);
+    require(bal_schedule_build(&request, memory, &schedule, &why));
 
     const status result = exec_weight_order_check(&schedule, &why);
 
@@ -57,8 +58,7 @@ static void all_families_add_in_ascending_microbatches(void **state)
     const bal_schedule_family *families = bal_schedule_families(&count);
     for (int family = 0; family < count; family++) {
         for (int rank_count = 1; rank_count <= 8; rank_count++) {
-            for (int microbatch_count = 1; microbatch_count <= 24;
-                 microbatch_count += microbatch_count < 8 ? 1 : 4) {
+            for (int microbatch_count = 1; microbatch_count <= 24; microbatch_count++) {
                 if (!bal_schedule_takes(&families[family], rank_count, microbatch_count)) continue;
                 check_family(&families[family], rank_count, microbatch_count);
             }
