@@ -9,10 +9,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-/// What the last call that failed says; `require` and `assert_fails` take calls that are given it.
+/// What the last call that failed says; `require` and assertions of failures take calls that are
+/// given it.
 __attribute__((unused)) static _Thread_local error_message why;
 
 #define assert_ok(call) assert_int_equal(call, STATUS_OK)
@@ -27,6 +29,14 @@ __attribute__((unused)) static _Thread_local error_message why;
         why = (error_message){0};                                                                  \
         assert_int_equal(call, code);                                                              \
         assert_string_equal(why.message, text);                                                    \
+    } while (0)
+
+/// For messages of which a part, such as a path, is not the test's: `part` is in it.
+#define assert_fails_naming(call, code, part)                                                      \
+    do {                                                                                           \
+        why = (error_message){0};                                                                  \
+        assert_int_equal(call, code);                                                              \
+        if (strstr(why.message, part) == NULL) fail_msg("'%s' lacks '%s'", why.message, part);     \
     } while (0)
 
 #define assert_close(actual, expected, relative)                                                   \

@@ -29,11 +29,6 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static void ok(status result)
-{
-    if (result != STATUS_OK) fail_msg("%s", why.message);
-}
-
 static ana_kept_options options_default(void)
 {
     return (ana_kept_options){.store = store,
@@ -50,9 +45,9 @@ static ana_kept_options options_default(void)
 static ana_kept_state state_of(const ana_kept_options *options)
 {
     ana_kept_run *kept = NULL;
-    ok(ana_kept_run_open(options, &kept, &why));
+    require(ana_kept_run_open(options, &kept, &why));
     const ana_kept_state state = kept->state;
-    ok(ana_kept_run_finish(kept, NULL, NULL));
+    require(ana_kept_run_finish(kept, NULL, NULL));
     return state;
 }
 
@@ -93,8 +88,8 @@ static void a_configuration_of_no_json_or_of_the_store_itself_is_refused(void **
     assert_int_equal(ana_kept_run_open(&options, &kept, &why), STATUS_FORMAT);
 
     options.config_json = "{\"trace\":\"s.db\"}"; // which changes meanwhile
-    assert_int_equal(ana_kept_run_open(&options, &kept, &why), STATUS_INVALID);
-    assert_non_null(strstr(why.message, "--store: what is asked for reads"));
+    assert_fails_naming(ana_kept_run_open(&options, &kept, &why), STATUS_INVALID,
+                        "--store: what is asked for reads");
     assert_null(kept);
 }
 

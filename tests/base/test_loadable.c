@@ -38,9 +38,8 @@ static void assert_refused(const char *program, const char *name, const char *me
 {
     const loadable *module = NULL;
 
-    assert_int_equal(loadable_open_beside(program, name, &module, &why), STATUS_UNSUPPORTED);
-
-    if (strstr(why.message, message) == NULL) fail_msg("'%s' is not in '%s'", message, why.message);
+    assert_fails_naming(loadable_open_beside(program, name, &module, &why), STATUS_UNSUPPORTED,
+                        message);
     assert_null(module);
 }
 

@@ -36,7 +36,7 @@ static void expect_sorted(item *items, size_t count)
         require(sorter_put(records, &items[each], &why));
     }
     assert_int_equal(sorter_count(records), (int64_t)count);
-    assert_int_equal(sorter_sort(records, &why), STATUS_OK);
+    require(sorter_sort(records, &why));
     qsort(items, count, sizeof *items, compare_items);
 
     for (size_t each = 0; each < count; each++) {
@@ -46,7 +46,7 @@ static void expect_sorted(item *items, size_t count)
         }
     }
 
-    assert_int_equal(sorter_next(records, &next, &why), STATUS_OK);
+    require(sorter_next(records, &next, &why));
     assert_null(next);
     sorter_destroy(records);
 }

@@ -69,7 +69,7 @@ static void a_cell_that_is_no_number_is_named(void **state)
         char text[64] = "a,b\n1,";
         double value = -7;
         strcat(text, cases[index].cell);
-        assert_int_equal(read(text, &found, &why), STATUS_OK);
+        require(read(text, &found, &why));
 
         assert_fails(table_number(&found, 0, 1, 0, 10, &value, &why), STATUS_FORMAT,
                      cases[index].message);

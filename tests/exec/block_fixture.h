@@ -179,6 +179,16 @@ static inline void check_gradient(block_fixture *fixture, const char *name, floa
     }
 }
 
+/// Runs F, B and W. Gradients of parameters are added to those that there are.
+static inline void run_passes(block_fixture *fixture, float input_gradient[VALUES])
+{
+    run_forward(fixture);
+    memcpy(input_gradient, fixture->slope, sizeof fixture->slope);
+    require(exec_layer_backward_input(fixture->layer, fixture->slot, input_gradient, &why));
+    require(exec_layer_backward_weight(fixture->layer, fixture->slot, &why));
+    require(fixture->kernels->table->finish(fixture->kernels, &why));
+}
+
 /// Gradients of input and parameters after F, B and W.
 static inline void check_gradients(block_fixture *fixture)
 {
@@ -186,11 +196,7 @@ static inline void check_gradients(block_fixture *fixture)
     float input_gradient[VALUES];
     float *gradient = malloc(layer->parameter_count * sizeof *gradient);
     assert_non_null(gradient);
-    run_forward(fixture);
-    memcpy(input_gradient, fixture->slope, sizeof input_gradient);
-    require(exec_layer_backward_input(layer, fixture->slot, input_gradient, &why));
-    require(exec_layer_backward_weight(layer, fixture->slot, &why));
-    require(fixture->kernels->table->finish(fixture->kernels, &why));
+    run_passes(fixture, input_gradient);
     memcpy(gradient, layer->gradient, layer->parameter_count * sizeof *gradient);
     check_gradient(fixture, "input", fixture->input, VALUES, input_gradient);
     for (int index = 0; index < layer->tensor_count; index++) {

@@ -317,7 +317,7 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
 {
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 24; seed++) {
+    for (uint64_t seed = 0; seed < 60; seed++) {
         const int ranks = rank_counts[seed % 6];
         last_seed = seed;
         draw_run(run, seed, ranks, 30 - ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
@@ -331,7 +331,7 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 18; seed++) {
+    for (uint64_t seed = 0; seed < 36; seed++) {
         last_seed = seed;
         const int ranks = rank_counts[seed % 6];
         draw_run(run, seed, ranks, 30 - ranks, 1, 6);
@@ -396,7 +396,7 @@ static void released_ranks_come_and_go_as_simulated(void **state)
     drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
     int grown = 0;
-    for (uint64_t seed = 0; seed < 24; seed++) {
+    for (uint64_t seed = 0; seed < 60; seed++) {
         rng generator = rng_init(seed, 1);
         last_seed = seed;
         const int ranks = 2 + pick(&generator, 4);

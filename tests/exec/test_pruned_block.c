@@ -71,11 +71,8 @@ static void pruned_weights_stay_zero_after_updates(void **state)
     open_pruned(&fixture, never);
     exec_layer *layer = fixture.layer;
     const uint8_t *keep = exec_mechanism_pruning.keep(layer);
-    memcpy(gradient, fixture.slope, sizeof gradient);
 
-    run_forward(&fixture);
-    require(exec_layer_backward_input(layer, fixture.slot, gradient, &why));
-    require(exec_layer_backward_weight(layer, fixture.slot, &why));
+    run_passes(&fixture, gradient);
     exec_layer_update(layer, 1, keep);
 
     int64_t zero_count = 0;
@@ -95,10 +92,7 @@ static void learn(block_fixture *fixture, float *gradient, double *square_norm)
     exec_layer *layer = fixture->layer;
     for (int update = 0; update < 3; update++) {
         memset(layer->gradient, 0, layer->held_count * sizeof *layer->gradient);
-        memcpy(gradient, fixture->slope, sizeof fixture->slope);
-        run_forward(fixture);
-        require(exec_layer_backward_input(layer, fixture->slot, gradient, &why));
-        require(exec_layer_backward_weight(layer, fixture->slot, &why));
+        run_passes(fixture, gradient);
         set_pruned_to_zero(layer, layer->gradient);
         *square_norm = exec_layer_square_norm(layer);
         exec_layer_update(layer, 1, exec_mechanism_pruning.keep(layer));

@@ -311,7 +311,6 @@ static status come_with_other_counts(exec_endpoint *endpoint, void *context, err
 
 static void other_counts_are_a_failure_that_names_both(void **state)
 {
-
     assert_fails(run_threads(2, come_with_other_counts, NULL, &why), STATUS_BACKEND,
                  "rank 0 takes part in a collective with 4 bytes, others with 8");
 }

@@ -7,10 +7,9 @@
 
 static void a_routed_block_shrinks_part_by_part(void **state)
 {
-    bool changed = false;
     model_dynamism *mod = fixture_open("{'case':'mod','capacity_ratio':0.25}");
 
-    const bal_layer_costs costs = fixture_costs_change(mod, 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(mod, 0, 0);
 
     // Blocks 1 and 3 are routed: linear parts x 1/4, the core x 1/16.
     assert_int_equal(costs.microbatch_count, 1);
@@ -27,7 +26,7 @@ static void a_routed_block_shrinks_part_by_part(void **state)
     assert_int_equal(costs.message_bytes[2], 1600);
     assert_int_equal(costs.state_bytes[2], 1600);
     assert_int_equal(costs.activation_bytes[1], 1600);
-    assert_true(changed);
+    assert_true(fixture->changed);
 }
 
 static void the_published_load_model_scales_the_whole_layer(void **state)
@@ -91,7 +90,6 @@ static void a_base_without_split_loses_what_both_passes_lose(void **state)
 
 static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **state)
 {
-    bool changed = false;
     double sum = 0;
     double squares = 0;
     enum { ITERATIONS = 2000, SAMPLES = ITERATIONS * FIXTURE_MICROBATCHES };
@@ -102,8 +100,8 @@ static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **st
 
     assert_int_equal(model_dynamism_source_count(mod), 3);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(mod, 2, iteration, &changed);
-        assert_true(changed);
+        const bal_layer_costs costs = fixture_costs(mod, 2, iteration);
+        assert_true(fixture->changed);
         assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
         for (int column = 0; column < FIXTURE_MICROBATCHES; column++) {
             const double share =
@@ -117,10 +115,9 @@ static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **st
     const double mean = sum / SAMPLES;
     assert_true(fabs(mean - 0.5) < 4 * 0.05 / sqrt(SAMPLES));
     assert_close(sqrt(squares / SAMPLES - mean * mean), 0.05, 0.05);
-    const bal_layer_costs one = fixture_costs_change(mod, 0, 7, &changed);
+    const bal_layer_costs one = fixture_costs(mod, 0, 7);
     const int64_t of_one = one.forward_ns[2 * FIXTURE_MICROBATCHES];
-    assert_true(of_one !=
-                fixture_costs_change(mod, 1, 7, &changed).forward_ns[2 * FIXTURE_MICROBATCHES]);
+    assert_true(of_one != fixture_costs(mod, 1, 7).forward_ns[2 * FIXTURE_MICROBATCHES]);
 }
 
 /// Iterations [0, count) of a case under a seed; the numbers were found on x86-64.
@@ -171,19 +168,18 @@ static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **sta
 
 static void what_does_not_change_is_announced_once(void **state)
 {
-    bool changed = false;
     model_dynamism *mod = fixture_open("{'case':'mod'}");
 
     assert_true(model_dynamism_source(mod, 0).announces_changes);
     assert_int_equal(model_dynamism_source(mod, 0).iteration_count, 1000);
-    fixture_costs_change(mod, 0, 0, &changed);
-    assert_true(changed);
-    fixture_costs_change(mod, 0, 1, &changed);
-    assert_false(changed);
-    fixture_costs_change(mod, 0, 1, &changed);
-    assert_false(changed);
-    fixture_costs_change(mod, 0, 0, &changed);
-    assert_true(changed);
+    fixture_costs(mod, 0, 0);
+    assert_true(fixture->changed);
+    fixture_costs(mod, 0, 1);
+    assert_false(fixture->changed);
+    fixture_costs(mod, 0, 1);
+    assert_false(fixture->changed);
+    fixture_costs(mod, 0, 0);
+    assert_true(fixture->changed);
 }
 
 static void every_parameter_is_listed_with_its_origin(void **state)
@@ -229,11 +225,11 @@ static void what_is_wrong_is_named(void **state)
 static void a_base_of_other_microbatches_is_refused(void **state)
 {
     bal_layer_costs costs;
-    bool changed = false;
     fixture->costs.microbatch_count = 3;
     const bal_cost_source source = model_dynamism_source(fixture_open("{'case':'mod'}"), 0);
 
-    assert_fails(source.costs_at(source.context, 5, &costs, &changed, &why), STATUS_INVALID,
+    assert_fails(source.costs_at(source.context, 5, &costs, &fixture->changed, &why),
+                 STATUS_INVALID,
                  "case 'mod': iteration 5 of the costs has 3 microbatches, "
                  "the training 4");
 }
@@ -241,12 +237,12 @@ static void a_base_of_other_microbatches_is_refused(void **state)
 static void costs_that_do_not_fit_64_bits_are_refused(void **state)
 {
     bal_layer_costs costs;
-    bool changed = false;
     fixture->backward_input_ns[2] = INT64_MAX / 2;
     const bal_cost_source source =
         model_dynamism_source(fixture_open("{'case':'mod','capacity_ratio':1}"), 0);
 
-    assert_fails(source.costs_at(source.context, 3, &costs, &changed, &why), STATUS_INVALID,
+    assert_fails(source.costs_at(source.context, 3, &costs, &fixture->changed, &why),
+                 STATUS_INVALID,
                  "case 'mod': backward_input_ns of layer 2 in iteration 3: "
                  "too large to be counted in 64 bits");
 }

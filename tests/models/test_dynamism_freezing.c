@@ -9,16 +9,15 @@
 
 static void a_frozen_prefix_computes_forward_only(void **state)
 {
-    bool changed = false;
     fixture->costs.reduction_ns = fixture->bytes;
     model_dynamism *freezing = fixture_open(LIST "}");
 
-    const bal_layer_costs before = fixture_costs_change(freezing, 0, 9, &changed);
+    const bal_layer_costs before = fixture_costs(freezing, 0, 9);
     fixture_times(&before, 0, 70, 140, 60);
     fixture_times(&before, 1, 1000, 2000, 800);
-    const bal_layer_costs after = fixture_costs_change(freezing, 0, 10, &changed);
+    const bal_layer_costs after = fixture_costs(freezing, 0, 10);
 
-    assert_true(changed);
+    assert_true(fixture->changed);
     fixture_times(&after, 0, 70, 0, 0);
     fixture_times(&after, 1, 1000, 0, 0);
     fixture_times(&after, 2, 1000, 2000, 800);
@@ -30,7 +29,7 @@ static void a_frozen_prefix_computes_forward_only(void **state)
     assert_int_equal(after.message_bytes[1], 1600);
     assert_int_equal(after.activation_bytes[2], 1600);
     assert_int_equal(after.reduction_ns[2], 1600);
-    const bal_layer_costs later = fixture_costs_change(freezing, 0, 999, &changed);
+    const bal_layer_costs later = fixture_costs(freezing, 0, 999);
     fixture_times(&later, 2, 1000, 0, 0);
     fixture_times(&later, 3, 1000, 2000, 800);
 }
@@ -63,17 +62,16 @@ static void frozen_layers_keep_their_weights_only(void **state)
 
 static void a_cached_prefix_is_read_instead_of_computed(void **state)
 {
-    bool changed = false;
     model_dynamism *freezing =
         fixture_open(LIST ",'cached_prefix':true,'cache_bytes_per_s':1e9,'cache_delay':5}");
 
-    fixture_costs_change(freezing, 0, 13, &changed);
-    bal_layer_costs costs = fixture_costs_change(freezing, 0, 14, &changed);
-    assert_false(changed);
+    fixture_costs(freezing, 0, 13);
+    bal_layer_costs costs = fixture_costs(freezing, 0, 14);
+    assert_false(fixture->changed);
     fixture_times(&costs, 1, 1000, 0, 0);
-    costs = fixture_costs_change(freezing, 0, 15, &changed);
+    costs = fixture_costs(freezing, 0, 15);
 
-    assert_true(changed);
+    assert_true(fixture->changed);
     fixture_times(&costs, 0, 0, 0, 0);
     fixture_times(&costs, 1, 0, 0, 0);
     fixture_times(&costs, 2, 1000 + 1600, 2000, 800); // 1600 bytes at 1 byte per ns
@@ -81,28 +79,27 @@ static void a_cached_prefix_is_read_instead_of_computed(void **state)
     assert_int_equal(costs.message_bytes[1], 0);
     assert_int_equal(costs.message_bytes[2], 1600);
     // From 20 to 24 two layers are frozen, and one is in the cache.
-    costs = fixture_costs_change(freezing, 0, 24, &changed);
+    costs = fixture_costs(freezing, 0, 24);
     fixture_times(&costs, 2, 2600, 0, 0);
-    costs = fixture_costs_change(freezing, 0, 25, &changed);
+    costs = fixture_costs(freezing, 0, 25);
     fixture_times(&costs, 2, 0, 0, 0);
     fixture_times(&costs, 3, 2600, 2000, 800);
 }
 
 static void a_reference_model_costs_its_evaluations(void **state)
 {
-    bool changed = false;
     model_dynamism *freezing = fixture_open(LIST ",'interval':4,'reference_time_ratio':0.5}");
 
-    bal_layer_costs costs = fixture_costs_change(freezing, 0, 7, &changed);
+    bal_layer_costs costs = fixture_costs(freezing, 0, 7);
     fixture_times(&costs, 1, 1000, 2000, 800);
-    costs = fixture_costs_change(freezing, 0, 8, &changed);
-    assert_false(changed); // the model is the same, its times are not
+    costs = fixture_costs(freezing, 0, 8);
+    assert_false(fixture->changed); // the model is the same, its times are not
     fixture_times(&costs, 1, 1500, 2000, 800);
-    costs = fixture_costs_change(freezing, 0, 9, &changed);
-    assert_false(changed);
+    costs = fixture_costs(freezing, 0, 9);
+    assert_false(fixture->changed);
     fixture_times(&costs, 1, 1000, 2000, 800);
-    costs = fixture_costs_change(freezing, 0, 10, &changed);
-    assert_true(changed);
+    costs = fixture_costs(freezing, 0, 10);
+    assert_true(fixture->changed);
 }
 
 /// Iterations at which the costs change, after the first.
@@ -111,9 +108,8 @@ static int changes_of(const char *text, int *at, int at_max)
     model_dynamism *freezing = fixture_open(text);
     int count = 0;
     for (int iteration = 0; iteration < 1000; iteration++) {
-        bool changed = false;
-        fixture_costs_change(freezing, 0, iteration, &changed);
-        if (!changed || iteration == 0) continue;
+        fixture_costs(freezing, 0, iteration);
+        if (!fixture->changed || iteration == 0) continue;
         assert_true(count < at_max);
         at[count++] = iteration;
     }

@@ -54,13 +54,12 @@ static double straggler_of(const int64_t *tokens, int experts, int rank_count)
 
 static void the_mlp_waits_for_the_busiest_rank(void **state)
 {
-    bool changed = false;
     fixture->base.microbatch_count = 1;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     model_dynamism *moe = fixture_open("{'case':'moe'," TRACE_EXPERTS "}");
 
     for (int iteration = 0; iteration < 200; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration);
         const model_expert_tokens tokens = tokens_of(moe, iteration, 0);
         assert_int_equal(tokens.expert_count, 4);
         for (int layer = 1; layer < 5; layer++) {
@@ -74,21 +73,20 @@ static void the_mlp_waits_for_the_busiest_rank(void **state)
         assert_int_equal(costs.forward_ns[5], 70);
         assert_int_equal(costs.state_bytes[2], 1600);
         assert_int_equal(costs.message_bytes[2], 1600);
-        assert_true(changed);
+        assert_true(fixture->changed);
     }
 }
 
 /// Blocks 1 and 3 take a quarter of the tokens, and their experts wait for the busiest rank of it.
 static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
 {
-    bool changed = false;
     fixture->base.microbatch_count = 1;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     model_dynamism *both =
         fixture_open("{'case':'mod','capacity_ratio':0.25,'moe':{" TRACE_EXPERTS "}}");
 
     for (int iteration = 0; iteration < 100; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(both, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs(both, 0, iteration);
         const model_expert_tokens tokens = tokens_of(both, iteration, 0);
         for (int layer = 1; layer < 5; layer++) {
             const double share = layer % 2 == 0 ? 0.25 : 1;
@@ -106,7 +104,7 @@ static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
             assert_int_equal(costs.backward_weight_ns[layer],
                              lround(share * (300 + 500 * straggler)));
         }
-        assert_true(changed);
+        assert_true(fixture->changed);
     }
 }
 
@@ -155,14 +153,13 @@ static void experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas(void 
 
 static void without_expert_parallelism_layers_stay_alike(void **state)
 {
-    bool changed = false;
     fixture->base.parallel.data = 4;
     model_dynamism *moe = fixture_open("{'case':'moe','spread_ratio':5," TRACE_EXPERTS "}");
 
     assert_int_equal(model_dynamism_source_count(moe), 1);
     for (int iteration = 0; iteration < 10; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
-        assert_int_equal(changed, iteration == 0);
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration);
+        assert_int_equal(fixture->changed, iteration == 0);
         assert_int_equal(costs.microbatch_count, 1);
         assert_memory_equal(costs.forward_ns, fixture->forward_ns, sizeof fixture->forward_ns);
         assert_memory_equal(costs.backward_input_ns, fixture->backward_input_ns,
@@ -312,7 +309,6 @@ static const char recorded_csv[] =
 static void recorded_counts_hold_until_the_next_sample(void **state)
 {
     char text[512];
-    bool changed = false;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     const char *path = write_file(recorded_csv);
     snprintf(text, sizeof text,
@@ -324,8 +320,8 @@ static void recorded_counts_hold_until_the_next_sample(void **state)
     const int64_t second[] = {70, 1000, 1200, 1480, 1100, 70};
     assert_int_equal(model_dynamism_source_count(moe), 1);
     for (int iteration = 0; iteration < 40; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
-        assert_int_equal(changed, iteration == 0 || iteration == 20);
+        const bal_layer_costs costs = fixture_costs(moe, 0, iteration);
+        assert_int_equal(fixture->changed, iteration == 0 || iteration == 20);
         assert_int_equal(costs.microbatch_count, 1);
         assert_memory_equal(costs.forward_ns, iteration < 20 ? first : second, sizeof first);
     }

@@ -11,16 +11,15 @@
 
 static void matrices_take_what_the_curve_says(void **state)
 {
-    bool changed = false;
     model_dynamism *pruning = fixture_open(SCHEDULE "'kernels':'sparse'," CURVE "}");
 
-    bal_layer_costs costs = fixture_costs_change(pruning, 0, 11, &changed);
+    bal_layer_costs costs = fixture_costs(pruning, 0, 11);
     assert_int_equal(costs.forward_ns[1], 1000);
     assert_int_equal(costs.state_bytes[1], 1600);
-    costs = fixture_costs_change(pruning, 0, 14, &changed);
+    costs = fixture_costs(pruning, 0, 14);
 
     // Density 0.1, ratio 1/2: projection and MLP are 0.8 of F, 0.7 of B and all of W.
-    assert_true(changed);
+    assert_true(fixture->changed);
     for (int layer = 1; layer < 5; layer++) {
         fixture_times(&costs, layer, 600, 1300, 400);
         assert_int_equal(costs.parameters[layer], 160);
@@ -60,18 +59,17 @@ static void gradients_that_are_left_are_reduced(void **state)
 
 static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(void **state)
 {
-    bool changed = false;
     // At density 0.2125 the ratio is 1.1, at 0.1 it is 0.65.
     model_dynamism *pruning =
         fixture_open(SCHEDULE "'kernel_density':[0.1,0.2125],'kernel_time_ratio':[0.65,1.1]}");
 
-    bal_layer_costs costs = fixture_costs_change(pruning, 0, 12, &changed);
-    assert_true(changed);
+    bal_layer_costs costs = fixture_costs(pruning, 0, 12);
+    assert_true(fixture->changed);
     assert_int_equal(costs.forward_ns[1], 1000);
     assert_int_equal(costs.backward_input_ns[1], 2000);
     assert_int_equal(costs.parameters[1], 340);
     assert_int_equal(costs.state_bytes[1], 1600);
-    costs = fixture_costs_change(pruning, 0, 14, &changed);
+    costs = fixture_costs(pruning, 0, 14);
     assert_int_equal(costs.forward_ns[1], 720);
     assert_int_equal(costs.state_bytes[1], 800);
 }
@@ -93,9 +91,8 @@ static void changes_are_announced_where_sparsity_changes(void **state)
 {
     model_dynamism *pruning = fixture_open(SCHEDULE "'kernels':'sparse'," CURVE "}");
     for (int iteration = 0; iteration < 30; iteration++) {
-        bool changed = false;
-        fixture_costs_change(pruning, 0, iteration, &changed);
-        assert_int_equal(changed, iteration == 0 || iteration == 12 || iteration == 14);
+        fixture_costs(pruning, 0, iteration);
+        assert_int_equal(fixture->changed, iteration == 0 || iteration == 12 || iteration == 14);
     }
 }
 

@@ -51,7 +51,6 @@ static void nothing_said_is_one_gpu_a_stage(void **state)
 
 static void assert_refused(model_parallel parallel, const model_config *config, const char *message)
 {
-
     assert_fails(model_parallel_check(&parallel, config, &why), STATUS_INVALID, message);
 }
 

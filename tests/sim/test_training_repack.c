@@ -6,10 +6,10 @@
 
 enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
 
-static bal_training pipeline(const table_source *table, int ranks, kept *all)
+static bal_training pipeline(const table_source *table, int ranks)
 {
     const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
-    bal_training training = kept_training(table, 1, ranks, ITERATIONS, MICROBATCHES, all);
+    bal_training training = kept_training(table, 1, ranks, ITERATIONS, MICROBATCHES);
     training.machine = (bal_machine){.rank_count = ranks,
                                      .ranks_per_node = 2,
                                      .intra_node = byte_per_ns,
@@ -37,9 +37,9 @@ static table_source *lighter_for_a_while(void)
     return table;
 }
 
-static bal_training repacked(const table_source *table, kept *all)
+static bal_training repacked(const table_source *table)
 {
-    bal_training training = pipeline(table, RANKS, all);
+    bal_training training = pipeline(table, RANKS);
     training.repack.kind = BAL_REPACK_THROUGHPUT;
     training.repack.tolerance_ratio = 0;
     training.repack.rank_unit = 2; // whole nodes
@@ -49,8 +49,7 @@ static bal_training repacked(const table_source *table, kept *all)
 static void ranks_are_released_and_taken_back(void **state)
 {
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.data_parallel = 2;
     training.gpus_per_rank = 2;
 
@@ -115,8 +114,7 @@ static void ranks_are_released_and_taken_back(void **state)
 static void a_run_that_ends_packed_says_so(void **state)
 {
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.iteration_count = 5;
 
     const bal_training_result result = replay_in(&training);
@@ -133,8 +131,7 @@ static void a_run_that_ends_packed_says_so(void **state)
 static void released_ranks_make_further_replicas(void **state)
 {
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.repack.use = BAL_RELEASED_REPLICATE;
 
     const bal_training_result result = replay_in(&training);
@@ -164,8 +161,7 @@ static void released_ranks_make_further_replicas(void **state)
 static void further_replicas_reduce_gradients_for_longer(void **state)
 {
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.repack.use = BAL_RELEASED_REPLICATE;
     training.data_parallel = 2;
     training.iteration_count = 5;
@@ -195,8 +191,7 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
         table->weight[iteration][0] = 200;
     }
     table->state_bytes[3] = state_bytes;
-    kept all = {0};
-    bal_training training = pipeline(table, 3, &all);
+    bal_training training = pipeline(table, 3);
     training.iteration_count = 3;
     training.microbatch_count = 1;
     training.migration.overlaps = overlaps;

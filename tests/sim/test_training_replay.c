@@ -20,9 +20,9 @@ static table_source *moving_load(void)
 }
 
 static bal_training training_with(const table_source *table, const char *balancer,
-                                  bal_policy policy, kept *all)
+                                  bal_policy policy)
 {
-    bal_training training = kept_training(table, 1, 2, ITERATIONS, 4, all);
+    bal_training training = kept_training(table, 1, 2, ITERATIONS, 4);
     training.machine.intra_node = (bal_link){.latency_ns = 10, .bytes_per_s = 1000000000};
     training.balancer = bal_balancer_find(balancer);
     training.policy = policy;
@@ -37,9 +37,8 @@ static bool wants_seven(void *context, int iteration)
 static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
     bal_training training =
-        training_with(table, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE}, &all);
+        training_with(table, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     training.decision_ns = 7;
     training.sink.wants_timeline = wants_seven;
 
@@ -73,8 +72,7 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **st
 static void without_policy_the_plan_of_the_start_stays(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
-    const bal_training training = training_with(table, "tuned", (bal_policy){0}, &all);
+    const bal_training training = training_with(table, "tuned", (bal_policy){0});
 
     const bal_training_result result = replay_in(&training);
 
@@ -88,27 +86,24 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
 static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
     for (int layer = 0; layer < LAYERS; layer++) {
         for (int iteration = 0; iteration < ITERATIONS; iteration++) {
             table->activation_bytes[iteration][layer] = iteration < CHANGE_AT ? 10 : 30;
         }
     }
-    bal_training training = training_with(table, "tuned", (bal_policy){0}, &all);
+    bal_training training = training_with(table, "tuned", (bal_policy){0});
 
     // GPipe holds the activations of all 4 microbatches. 4 layers on each rank throughout.
     training.iteration_count = 5;
     bal_training_result result = replay_in(&training);
     assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 10);
     training.iteration_count = 10;
-    all.count = 0;
     result = replay_in(&training);
     assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 30);
 
     // 6 layers on rank 0 from iteration 6 on, with bytes that have not changed since iteration 5.
     training.balancer = bal_balancer_find("partition");
     training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
-    all.count = 0;
     result = replay_in(&training);
     assert_int_equal(result.peak_memory_bytes[0], 6 * 1000 + 4 * 6 * 30);
     assert_int_equal(result.peak_memory_bytes[1], 4 * 1000 + 4 * 4 * 30);
@@ -117,7 +112,6 @@ static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
 static void assert_refused(const bal_training *training, status code, const char *message)
 {
     bal_training_result result = {.total_ns = -7};
-    ((kept *)training->sink.context)->count = 0;
     assert_fails(sim_training_replay(training, memory, &result, &why), code, message);
     assert_int_equal(result.total_ns, -7);
 }
@@ -125,8 +119,7 @@ static void assert_refused(const bal_training *training, status code, const char
 static void what_cannot_be_played_is_refused(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
-    const bal_training good = training_with(table, "even", (bal_policy){0}, &all);
+    const bal_training good = training_with(table, "even", (bal_policy){0});
     bal_training bad = good;
     bad.schedule = "zb-h7";
     assert_refused(&bad, STATUS_INVALID, "unknown schedule 'zb-h7'");
@@ -152,8 +145,7 @@ static void what_cannot_be_played_is_refused(void **state)
 static void sums_that_do_not_fit_are_refused(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
-    const bal_training training = training_with(table, "even", (bal_policy){0}, &all);
+    const bal_training training = training_with(table, "even", (bal_policy){0});
 
     table->state_bytes[0] = INT64_MAX / 4;
     assert_refused(&training, STATUS_INVALID,
@@ -168,9 +160,8 @@ static void sums_that_do_not_fit_are_refused(void **state)
 static void owners_without_stages_are_followed_in_loads_only(void **state)
 {
     table_source *table = moving_load();
-    kept all = {0};
-    bal_training training = training_with(table, "diffusion-published",
-                                          (bal_policy){.kind = BAL_POLICY_ON_CHANGE}, &all);
+    bal_training training =
+        training_with(table, "diffusion-published", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     training.sink.put = NULL;
 
     const bal_training_result result = replay_in(&training);

@@ -121,9 +121,8 @@ static void a_run_that_is_being_written_is_not_taken(void **state)
     trace_run *items = begin(store, "a");
     trace_run *other = NULL;
 
-    assert_int_equal(trace_run_resume(store, trace_run_id(items), &other, &why), STATUS_INVALID);
-
-    assert_non_null(strstr(why.message, "run 1 is being written by another process"));
+    assert_fails_naming(trace_run_resume(store, trace_run_id(items), &other, &why), STATUS_INVALID,
+                        "run 1 is being written by another process");
     require(trace_run_finish(items, NULL, &why));
     trace_store_close(store);
 }

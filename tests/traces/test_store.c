@@ -270,8 +270,8 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     assert_int_equal(info.status, TRACE_INTERRUPTED);
     // At most a batch is lost; slow machines commit more often.
     assert_in_range(info.iteration_count, 40000 - 32768, 40000);
-    assert_int_equal(trace_find(store, "t", memory, &info, &why), STATUS_INVALID);
-    assert_non_null(strstr(why.message, "trace 't' is not complete: its writer was interrupted"));
+    assert_fails_naming(trace_find(store, "t", memory, &info, &why), STATUS_INVALID,
+                        "trace 't' is not complete: its writer was interrupted");
     assert_int_equal(trace_find(store, NULL, memory, &info, &why), STATUS_INVALID);
     trace_run_info run;
     require(trace_run_find(store, "r", memory, &run, &why));
@@ -543,8 +543,8 @@ static void words_that_no_writer_puts_are_refused(void **state)
         snprintf(text, sizeof text, "UPDATE trace SET %s", cases[at].change);
         sql(text);
         store = open_store(TRACE_READ);
-        assert_int_equal(trace_list(store, memory, &traces, &count, &why), STATUS_FORMAT);
-        assert_non_null(strstr(why.message, cases[at].reason));
+        assert_fails_naming(trace_list(store, memory, &traces, &count, &why), STATUS_FORMAT,
+                            cases[at].reason);
         trace_store_close(store);
     }
     sql("UPDATE trace SET tokens_per_microbatch=1, device='a' || char(27) || 'b'");
@@ -676,8 +676,8 @@ static void a_run_comes_back_as_it_was_put(void **state)
     require(trace_run_results(store, found.run_id, memory, &results, &count, &why));
     assert_int_equal(count, 1);
     assert_string_equal(results[0].label, "comparison");
-    assert_int_equal(trace_run_find(store, "nothing", memory, &found, &why), STATUS_INVALID);
-    assert_non_null(strstr(why.message, ": no run 'nothing'"));
+    assert_fails_naming(trace_run_find(store, "nothing", memory, &found, &why), STATUS_INVALID,
+                        ": no run 'nothing'");
     trace_store_close(store);
 }
 
