@@ -1,16 +1,20 @@
-/// Memory for the tests of a group: they find it in *state, and it is released after the last.
+/// Memory for the tests of a group, released after the last of them:
+/// `cmocka_run_group_tests(tests, open_memory, close_memory)`.
 #pragma once
 
 #include "base/arena.h"
+#include "tests/assert_close.h"
+
+static arena *memory;
 
 static inline int open_memory(void **state)
 {
-    *state = arena_create(1 << 16);
-    return 0;
+    memory = arena_create(1 << 16);
+    return memory == NULL;
 }
 
 static inline int close_memory(void **state)
 {
-    arena_destroy(*state);
+    arena_destroy(memory);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static inline const int *fake_cuts_at(const fake_run *run, int iteration)
 }
 
 /// Plays one iteration. @param timeline of a schedule in memory
-static inline void fake_play(const fake_run *run, int iteration, rng *generator, arena *memory,
+static inline void fake_play(const fake_run *run, int iteration, rng *generator,
                              bal_schedule *schedule, bal_timeline *timeline)
 {
     enum { CELLS = FAKE_RANKS * FAKE_MICROBATCHES };
@@ -157,7 +158,7 @@ static inline void fake_put_timeline(trace_run *run, const fake_run *fake, int i
 }
 
 static inline void fake_put_rows(trace_run *run, const fake_run *fake, int iteration,
-                                 int64_t plan_id, const bal_timeline *timeline, arena *memory)
+                                 int64_t plan_id, const bal_timeline *timeline)
 {
     const bal_metrics metrics = bal_metrics_of(timeline);
     trace_run_op_time *op_times = NULL;
@@ -190,7 +191,6 @@ static inline void fake_run_put(trace_store *store, const fake_run *fake)
     const trace_run_info info = {.name = fake->name, .kind = fake->kind, .command_line = "dynmo"};
     trace_run *run = NULL;
     rng generator = rng_init(fake->seed, 1);
-    arena *memory = arena_create(1 << 16);
     int64_t plan_id = 0;
     char comparison[200];
     assert_ok(trace_run_begin(store, &info, NULL, 0, &run, NULL));
@@ -198,11 +198,10 @@ static inline void fake_run_put(trace_store *store, const fake_run *fake)
         const int iteration = fake->first_iteration + index;
         bal_schedule schedule;
         bal_timeline timeline;
-        arena_reset(memory);
-        fake_play(fake, iteration, &generator, memory, &schedule, &timeline);
+        fake_play(fake, iteration, &generator, &schedule, &timeline);
         if (index == 0 || iteration == fake->move_at) fake_put_plan(run, fake, iteration, &plan_id);
         if (fake->left_out > 0 && index % fake->left_out == fake->left_out - 1) continue;
-        fake_put_rows(run, fake, iteration, plan_id, &timeline, memory);
+        fake_put_rows(run, fake, iteration, plan_id, &timeline);
         if (index == 0 || index == fake->iteration_count - 1) {
             fake_put_timeline(run, fake, iteration, &timeline);
         }
@@ -214,5 +213,4 @@ static inline void fake_run_put(trace_store *store, const fake_run *fake)
         assert_ok(trace_run_put_result(run, "comparison", comparison, NULL));
     }
     assert_ok(trace_run_finish(run, fake->is_unfinished ? &failure : NULL, NULL));
-    arena_destroy(memory);
 }

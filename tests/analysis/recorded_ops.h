@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 #include "traces/store/op_table.h"
 
 #include <string.h>
@@ -130,7 +131,7 @@ static inline int find_op(const bal_schedule *schedule, int rank, int kind, int 
 
 /// Plays a replica behind its all-gather and puts its ops. @return [stage_count] last ends
 static inline void plant_replica(const planted *run, int step, int replica, rng *random,
-                                 arena *memory, trace_op_table *table, int64_t *ends_ns)
+                                 trace_op_table *table, int64_t *ends_ns)
 {
     static const int64_t gather_ns = 3000000;
     plant_costs costs;
@@ -192,7 +193,7 @@ static inline void plant_replica(const planted *run, int step, int replica, rng 
 }
 
 /// The whole run. Everything is carved from memory.
-static inline trace_op_table plant(const planted *run, arena *memory)
+static inline trace_op_table plant(const planted *run)
 {
     const int per_step = PLANT_REPLICAS * run->stage_count * (7 * PLANT_MICROBATCHES + 3);
     trace_op_table table = {
@@ -211,7 +212,7 @@ static inline trace_op_table plant(const planted *run, arena *memory)
     for (int step = 0; step < run->step_count; step++) {
         int64_t ends_ns[PLANT_REPLICAS][PLANT_STAGES] = {{0}};
         for (int replica = 0; replica < PLANT_REPLICAS; replica++) {
-            plant_replica(run, step, replica, &random, memory, &table, ends_ns[replica]);
+            plant_replica(run, step, replica, &random, &table, ends_ns[replica]);
         }
         for (int stage = 0; stage < run->stage_count; stage++) {
             int64_t together_ns = 0;

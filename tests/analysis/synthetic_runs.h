@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <math.h>
 
@@ -65,13 +66,12 @@ static inline double synthetic_layers_ms(const synthetic_machine *machine,
 
 /// Plays one iteration: embedding at the first stage, head at the last, backward twice forward.
 static inline double synthetic_pipeline_ms(const synthetic_machine *machine,
-                                           const ana_run_shape *shape, uint64_t seed, arena *memory)
+                                           const ana_run_shape *shape, uint64_t seed)
 {
     const int stages = (int)shape->pipeline_degree;
     const int microbatches = (int)ana_run_microbatches(shape);
-    const bal_schedule schedule = reference_build("1f1b", stages, microbatches, 1, memory);
-    bal_stage_costs costs =
-        reference_uniform_costs(stages, 0, 0, 0, 0, (int64_t[]){1, 0, -1}, memory);
+    const bal_schedule schedule = reference_build("1f1b", stages, microbatches, 1);
+    bal_stage_costs costs = reference_uniform_costs(stages, 0, 0, 0, 0, (int64_t[]){1, 0, -1});
     int64_t *forward = arena_array(memory, (size_t)stages, sizeof *forward);
     int64_t *backward = arena_array(memory, (size_t)stages, sizeof *backward);
     int64_t *none = arena_array(memory, (size_t)stages, sizeof *none);
@@ -105,7 +105,7 @@ static inline double synthetic_pipeline_ms(const synthetic_machine *machine,
 
 /// The whole iteration, with the noise of the run's number.
 static inline double synthetic_run_ms(const synthetic_machine *machine, const ana_run_shape *shape,
-                                      uint64_t seed, int run, arena *memory)
+                                      uint64_t seed, int run)
 {
     const double hidden = (double)shape->hidden_size;
     const double stage_layers = (double)shape->layer_count / (double)shape->pipeline_degree;
@@ -118,9 +118,8 @@ static inline double synthetic_run_ms(const synthetic_machine *machine, const an
         reduced += 2e-9 * (double)shape->vocabulary_size * hidden / (double)shape->tensor_degree;
     }
     rng generator = rng_init(seed, (uint64_t)run + 1000000);
-    const double clean = synthetic_pipeline_ms(machine, shape, seed, memory) +
-                         machine->iteration_ms + machine->update_ms * parameters +
-                         machine->reduction_ms * reduced;
+    const double clean = synthetic_pipeline_ms(machine, shape, seed) + machine->iteration_ms +
+                         machine->update_ms * parameters + machine->reduction_ms * reduced;
     return clean * (1 + machine->noise * synthetic_normal(&generator));
 }
 
@@ -135,20 +134,20 @@ typedef struct synthetic_runs {
 } synthetic_runs;
 
 static inline void synthetic_add(synthetic_runs *runs, const synthetic_machine *machine,
-                                 ana_run_shape shape, uint64_t seed, arena *memory)
+                                 ana_run_shape shape, uint64_t seed)
 {
     shape.head_count = shape.hidden_size / 64;
     shape.sequence_length = 1024;
     shape.vocabulary_size = 51200;
     shape.gpu_count = shape.tensor_degree * shape.data_degree * shape.pipeline_degree;
     runs->shapes[runs->count] = shape;
-    runs->ms[runs->count] = synthetic_run_ms(machine, &shape, seed, runs->count, memory);
+    runs->ms[runs->count] = synthetic_run_ms(machine, &shape, seed, runs->count);
     runs->count++;
 }
 
 /// @param pipelined whether pipeline degrees are 2 and 4, or 1
 static inline void synthetic_fill(synthetic_runs *runs, const synthetic_machine *machine,
-                                  int64_t hidden_size, bool pipelined, uint64_t seed, arena *memory)
+                                  int64_t hidden_size, bool pipelined, uint64_t seed)
 {
     for (int64_t pipeline = pipelined ? 2 : 1; pipeline <= (pipelined ? 4 : 1); pipeline *= 2) {
         for (int64_t tensor = 1; tensor <= 4; tensor *= 2) {
@@ -165,7 +164,7 @@ static inline void synthetic_fill(synthetic_runs *runs, const synthetic_machine 
                                 .data_degree = data,
                                 .pipeline_degree = pipeline,
                             };
-                            synthetic_add(runs, machine, shape, seed, memory);
+                            synthetic_add(runs, machine, shape, seed);
                         }
                     }
                 }

@@ -12,24 +12,21 @@
 #include <string.h>
 
 static synthetic_runs *make_runs(const synthetic_machine *machine, const int64_t *hidden_sizes,
-                                 int hidden_count, bool pipelined, uint64_t seed, arena *memory)
+                                 int hidden_count, bool pipelined, uint64_t seed)
 {
     synthetic_runs *runs = arena_array(memory, 1, sizeof *runs);
     for (int index = 0; index < hidden_count; index++) {
-        synthetic_fill(runs, machine, hidden_sizes[index], pipelined, seed, memory);
+        synthetic_fill(runs, machine, hidden_sizes[index], pipelined, seed);
     }
     return runs;
 }
 
-static ana_calibration fit(const synthetic_runs *runs, arena *memory)
+static ana_calibration fit(const synthetic_runs *runs)
 {
     ana_calibration calibration;
-    error_message err = {0};
     const ana_calibration_settings settings = {.source = "synthetic"};
-    if (ana_calibration_fit(runs->shapes, runs->ms, runs->count, &settings, memory, &calibration,
-                            &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(ana_calibration_fit(runs->shapes, runs->ms, runs->count, &settings, memory,
+                                &calibration, &why));
     return calibration;
 }
 
@@ -40,8 +37,7 @@ typedef struct outcome {
     double coverage;
 } outcome;
 
-static outcome predict(const ana_calibration *calibration, const synthetic_runs *runs, double level,
-                       arena *memory)
+static outcome predict(const ana_calibration *calibration, const synthetic_runs *runs, double level)
 {
     double *scratch =
         arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
@@ -64,8 +60,6 @@ static outcome predict(const ana_calibration *calibration, const synthetic_runs 
 /// was known before.
 static void coefficients_come_back_from_runs_without_noise(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t sizes[] = {1024, 2048, 4096};
     const double nothing[ANA_PART_COUNT] = {0};
@@ -73,7 +67,7 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
     double quantities[ANA_TERM_COUNT];
     double term_share[ANA_TERM_COUNT];
     double part_share[ANA_PART_COUNT];
-    synthetic_runs *runs = make_runs(&machine, sizes, 3, false, 1, memory);
+    synthetic_runs *runs = make_runs(&machine, sizes, 3, false, 1);
     for (int term = 0; term < ANA_TERM_COUNT; term++) {
         logs[term] = ana_term_log_mean((ana_term)term) + (term % 2 == 0 ? 0.3 : -0.3);
     }
@@ -82,34 +76,32 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
         runs->ms[run] = exp(ana_log_time(logs, quantities, nothing, term_share, part_share));
     }
 
-    const ana_calibration found = fit(runs, memory);
+    const ana_calibration found = fit(runs);
 
     static const ana_term telling[] = {ANA_TERM_LAYER, ANA_TERM_PRODUCTS, ANA_TERM_MICROBATCH,
                                        ANA_TERM_UPDATE, ANA_TERM_REDUCTION_BYTES};
     for (size_t term = 0; term < sizeof telling / sizeof *telling; term++) {
         assert_close(exp(found.logs[telling[term]] - logs[telling[term]]), 1, 0.05);
     }
-    assert_true(predict(&found, runs, 0.9, memory).mean < 1e-3);
+    assert_true(predict(&found, runs, 0.9).mean < 1e-3);
     assert_false(found.is_measured[ANA_TERM_REDUCTION_NODES]);
     assert_close(found.logs[ANA_TERM_REDUCTION_NODES], ana_term_log_mean(ANA_TERM_REDUCTION_NODES),
                  1e-3);
-    arena_destroy(memory);
 }
 
 /// Half of the runs fitted, the others predicted, for twenty seeds: 4 of 5 seeds would be enough
 /// for a true coverage of 0.9, and less than 0.75 on all of 20 would not be.
 static void intervals_cover_what_they_say(void **state)
 {
-    (void)state;
     double coverage = 0;
     enum { SEEDS = 20 };
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        arena *memory = arena_create(1 << 20);
+        arena_reset(memory);
         synthetic_machine machine = synthetic_machine_default();
         machine.shape_deviation = 0.08;
         machine.noise = 0.01;
         const int64_t size = 2048;
-        synthetic_runs *all = make_runs(&machine, &size, 1, false, seed, memory);
+        synthetic_runs *all = make_runs(&machine, &size, 1, false, seed);
         synthetic_runs *odd = arena_array(memory, 1, sizeof *odd);
         synthetic_runs *even = arena_array(memory, 1, sizeof *even);
         for (int run = 0; run < all->count; run++) {
@@ -118,9 +110,8 @@ static void intervals_cover_what_they_say(void **state)
             half->ms[half->count++] = all->ms[run];
         }
 
-        const ana_calibration found = fit(even, memory);
-        coverage += predict(&found, odd, 0.9, memory).coverage / SEEDS;
-        arena_destroy(memory);
+        const ana_calibration found = fit(even);
+        coverage += predict(&found, odd, 0.9).coverage / SEEDS;
     }
 
     if (coverage < 0.88 || coverage > 0.97) fail_msg("coverage %g", coverage);
@@ -128,7 +119,6 @@ static void intervals_cover_what_they_say(void **state)
 
 static void equal_runs_are_fitted_by_what_they_have(void **state)
 {
-    arena *memory = *state;
     const ana_run_shape shape = {1, 4, 1, 64, 1, 2, 64, 1000, 1, 1, 1};
     const ana_run_shape shapes[] = {shape, shape, shape, shape, shape};
     const double ms[] = {10, 10.2, 9.8, 10.1, 9.9};
@@ -157,16 +147,14 @@ static int by_value(const void *left, const void *right)
 /// Draws of one point spread as its prediction does, and are shared by points of one draw.
 static void draws_spread_as_predictions_do(void **state)
 {
-    (void)state;
     enum { DRAWS = 2000 };
-    arena *memory = arena_create(1 << 20);
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.01;
     const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 4, memory);
-    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 4, memory);
-    const ana_calibration fitted = fit(flat, memory);
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 4);
+    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 4);
+    const ana_calibration fitted = fit(flat);
     ana_run_shape unseen = deep->shapes[0];
     unseen.microbatch_size = 16;
     unseen.global_batch_count = 64;
@@ -196,18 +184,15 @@ static void draws_spread_as_predictions_do(void **state)
         assert_true(by[DRAWS / 20] < 0 && by[DRAWS * 19 / 20] > 0);
         assert_close(deviation, expected.deviation, 0.2);
     }
-    arena_destroy(memory);
 }
 
 /// A further measurement is weighed by how sure it is: from sure of what was there to sure of it.
 static void what_is_learnt_is_taken_over(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 6, memory);
-    ana_calibration found = fit(flat, memory);
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 6);
+    ana_calibration found = fit(flat);
     const ana_term term = ANA_TERM_REDUCTION_NODES;
     const size_t at = (size_t)term * (size_t)(found.coefficient_count + 1);
     const double layer = found.logs[ANA_TERM_LAYER];
@@ -217,30 +202,24 @@ static void what_is_learnt_is_taken_over(void **state)
     assert_close(exp(found.logs[term]), 20, 1e-4);
     assert_true(sqrt(found.covariance[at]) < 1.1e-3);
     assert_close(found.logs[ANA_TERM_LAYER], layer, 1e-6);
-    arena_destroy(memory);
 }
 
 static void a_file_says_what_was_fitted(void **state)
 {
-    arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.01;
     const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 5, memory);
-    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 5, memory);
-    const ana_calibration fitted = fit(flat, memory);
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 5);
+    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 5);
+    const ana_calibration fitted = fit(flat);
     ana_calibration read;
     text_buffer text = {0};
     text_buffer again = {0};
-    error_message err = {0};
     double scratch[512];
 
     ana_calibration_write(&fitted, &text);
-    if (ana_calibration_open_bytes("c.json", text.bytes, text.length, memory, &read, &err) !=
-        STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(ana_calibration_open_bytes("c.json", text.bytes, text.length, memory, &read, &why));
     ana_calibration_write(&read, &again);
 
     assert_string_equal(text.bytes, again.bytes);
@@ -256,18 +235,13 @@ static void a_file_says_what_was_fitted(void **state)
 
 static void a_changed_file_is_refused(void **state)
 {
-    arena *memory = *state;
     ana_calibration read;
-    error_message err = {0};
     const char text[] = "{\"schema\":\"dynmo-calibration/1\"}";
 
-    assert_int_equal(
-        ana_calibration_open_bytes("c.json", text, sizeof text - 1, memory, &read, &err),
-        STATUS_FORMAT);
-
-    assert_string_equal(err.message,
-                        "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/3': "
-                        "calibrate again");
+    assert_fails(ana_calibration_open_bytes("c.json", text, sizeof text - 1, memory, &read, &why),
+                 STATUS_FORMAT,
+                 "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/3': "
+                 "calibrate again");
     static const char broken[] =
         "{\"schema\":\"dynmo-calibration/3\",\"source\":\"\",\"vocabulary_size\":1,"
         "\"gpus_per_node\":8,\"columns\":[],\"runs\":[%s]}";
@@ -283,11 +257,11 @@ static void a_changed_file_is_refused(void **state)
         char file[400];
         const int length = snprintf(file, sizeof file, broken, runs[row][0]);
         assert_int_not_equal(
-            ana_calibration_open_bytes("c.json", file, (size_t)length, memory, &read, &err),
+            ana_calibration_open_bytes("c.json", file, (size_t)length, memory, &read, &why),
             STATUS_OK);
-        if (row < 3) assert_string_equal(err.message, runs[row][1]);
+        if (row < 3) assert_string_equal(why.message, runs[row][1]);
     }
-    assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
+    assert_string_equal(why.message, "1 run to fit: at least 4 are needed");
 }
 
 int main(void)

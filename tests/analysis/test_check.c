@@ -9,31 +9,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static arena *memory;
-static error_message err;
-
-static int begin(void **state)
-{
-    memory = arena_create(1 << 20);
-    err = (error_message){0};
-    return memory == NULL;
-}
-
-static int end(void **state)
-{
-    arena_destroy(memory);
-    return 0;
-}
-
 static ana_observed *observed(const fake_run *fake)
 {
     trace_store *store = NULL;
     ana_observed *read = arena_array(memory, 1, sizeof *read);
-    assert_int_equal(trace_store_open_memory(&store, &err), STATUS_OK);
+    require(trace_store_open_memory(&store, &why));
     fake_run_put(store, fake);
-    const status result = ana_observed_read(store, NULL, NULL, memory, read, &err);
+    require(ana_observed_read(store, NULL, NULL, memory, read, &why));
     trace_store_close(store);
-    if (result != STATUS_OK) fail_msg("%s", err.message);
     return read;
 }
 
@@ -41,9 +24,7 @@ static ana_check *check_with(const fake_run *plan, const fake_run *measured,
                              const ana_check_options *options)
 {
     ana_check *check = arena_array(memory, 1, sizeof *check);
-    const status result =
-        ana_check_compare(observed(plan), observed(measured), options, memory, check, &err);
-    if (result != STATUS_OK) fail_msg("%s", err.message);
+    require(ana_check_compare(observed(plan), observed(measured), options, memory, check, &why));
     return check;
 }
 
@@ -276,12 +257,12 @@ static status read_changed(const char *text, ana_observed *read)
     const int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    assert_int_equal(trace_store_open(path, TRACE_WRITE, &store, &err), STATUS_OK);
+    require(trace_store_open(path, TRACE_WRITE, &store, &why));
     fake_run_put(store, &fake);
     trace_store_close(store);
     change(path, text);
-    assert_int_equal(trace_store_open(path, TRACE_READ, &store, &err), STATUS_OK);
-    const status result = ana_observed_read(store, NULL, NULL, memory, read, &err);
+    require(trace_store_open(path, TRACE_READ, &store, &why));
+    const status result = ana_observed_read(store, NULL, NULL, memory, read, &why);
     trace_store_close(store);
     unlink(path);
     return result;
@@ -298,8 +279,7 @@ static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state
                                   &measured),
                      STATUS_OK);
 
-    assert_int_equal(ana_check_compare(observed(&plan), &measured, &options, memory, check, &err),
-                     STATUS_OK);
+    require(ana_check_compare(observed(&plan), &measured, &options, memory, check, &why));
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
     assert_non_null(strstr(check->notes[0], "is interrupted: only its 20 iterations"));
@@ -314,8 +294,8 @@ static void a_store_of_nonsense_is_refused_or_left_out(void **state)
     assert_int_equal(read_changed("UPDATE op_time SET stage = 9 + stage", &read), STATUS_OK);
     assert_int_equal(read.op_ns[0], -1);
     assert_int_equal(read_changed("UPDATE plan SET plan_json = '{}'", &read), STATUS_FORMAT);
-    assert_int_equal(read_changed("UPDATE iteration SET plan_id = NULL", &read), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "row 'row' has no plan in iteration 0"));
+    assert_fails_naming(read_changed("UPDATE iteration SET plan_id = NULL", &read), STATUS_INVALID,
+                        "row 'row' has no plan in iteration 0");
     assert_int_equal(read_changed("UPDATE result SET result_json = '[]'", &read), STATUS_FORMAT);
 }
 
@@ -341,10 +321,9 @@ static void assert_refused(const fake_run *plan, const fake_run *measured,
                            const ana_check_options *options, const char *message)
 {
     ana_check check;
-    assert_int_equal(
-        ana_check_compare(observed(plan), observed(measured), options, memory, &check, &err),
-        STATUS_INVALID);
-    if (strstr(err.message, message) == NULL) fail_msg("%s", err.message);
+    assert_fails_naming(
+        ana_check_compare(observed(plan), observed(measured), options, memory, &check, &why),
+        STATUS_INVALID, message);
 }
 
 static void other_schedules_and_a_warm_up_of_all_are_refused(void **state)
@@ -365,17 +344,16 @@ static void runs_without_iterations_are_refused(void **state)
         .name = "empty", .kind = TRACE_RUN_EXEC, .schedule = "zb-h1", .is_unfinished = true};
     trace_store *store = NULL;
     ana_observed read;
-    assert_int_equal(trace_store_open_memory(&store, &err), STATUS_OK);
-    assert_int_equal(ana_observed_read(store, NULL, NULL, memory, &read, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "holds no runs"));
+    require(trace_store_open_memory(&store, &why));
+    assert_fails_naming(ana_observed_read(store, NULL, NULL, memory, &read, &why), STATUS_INVALID,
+                        "holds no runs");
     fake_run_put(store, &empty);
 
-    assert_int_equal(ana_observed_read(store, NULL, NULL, memory, &read, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, ":memory:: run 1 (failed) has no iterations");
+    assert_fails(ana_observed_read(store, NULL, NULL, memory, &read, &why), STATUS_INVALID,
+                 ":memory:: run 1 (failed) has no iterations");
     fake_run other = fake_run_default(TRACE_RUN_EXEC);
     fake_run_put(store, &other);
-    assert_int_equal(ana_observed_read(store, "3", NULL, memory, &read, &err), STATUS_INVALID);
+    assert_int_equal(ana_observed_read(store, "3", NULL, memory, &read, &why), STATUS_INVALID);
     trace_store_close(store);
 }
 
@@ -523,25 +501,24 @@ static void a_departure_begins_where_more_depart_than_not(void **state)
 
 int main(void)
 {
-#define CHECKED(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        CHECKED(a_run_as_predicted_agrees),
-        CHECKED(every_fault_is_found_with_its_cause),
-        CHECKED(a_faster_run_departs_unless_only_slower_ones_shall),
-        CHECKED(too_few_iterations_are_undecided),
-        CHECKED(missing_iterations_are_told_and_the_others_compared),
-        CHECKED(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
-        CHECKED(a_store_of_nonsense_is_refused_or_left_out),
-        CHECKED(runs_without_common_iterations_are_compared_in_their_order),
-        CHECKED(other_schedules_and_a_warm_up_of_all_are_refused),
-        CHECKED(runs_without_iterations_are_refused),
-        CHECKED(a_slow_rank_is_found_through_noise_and_noise_is_no_departure),
-        CHECKED(order_statistics_are_those_of_the_sign_test),
-        CHECKED(fewer_values_than_the_confidence_needs_have_no_interval),
-        CHECKED(values_that_resemble_their_neighbours_widen_the_interval),
-        CHECKED(what_is_at_the_tolerance_departs_as_rarely_as_promised),
-        CHECKED(warm_up_is_as_long_as_iterations_are_slower_than_the_rest),
-        CHECKED(a_departure_begins_where_more_depart_than_not),
+        cmocka_unit_test(a_run_as_predicted_agrees),
+        cmocka_unit_test(every_fault_is_found_with_its_cause),
+        cmocka_unit_test(a_faster_run_departs_unless_only_slower_ones_shall),
+        cmocka_unit_test(too_few_iterations_are_undecided),
+        cmocka_unit_test(missing_iterations_are_told_and_the_others_compared),
+        cmocka_unit_test(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
+        cmocka_unit_test(a_store_of_nonsense_is_refused_or_left_out),
+        cmocka_unit_test(runs_without_common_iterations_are_compared_in_their_order),
+        cmocka_unit_test(other_schedules_and_a_warm_up_of_all_are_refused),
+        cmocka_unit_test(runs_without_iterations_are_refused),
+        cmocka_unit_test(a_slow_rank_is_found_through_noise_and_noise_is_no_departure),
+        cmocka_unit_test(order_statistics_are_those_of_the_sign_test),
+        cmocka_unit_test(fewer_values_than_the_confidence_needs_have_no_interval),
+        cmocka_unit_test(values_that_resemble_their_neighbours_widen_the_interval),
+        cmocka_unit_test(what_is_at_the_tolerance_departs_as_rarely_as_promised),
+        cmocka_unit_test(warm_up_is_as_long_as_iterations_are_slower_than_the_rest),
+        cmocka_unit_test(a_departure_begins_where_more_depart_than_not),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

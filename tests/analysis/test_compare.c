@@ -18,53 +18,45 @@
 #include <string.h>
 
 /// A study with everything opened from it.
-typedef struct fixture {
-    arena *memory;
-    ana_study study;
-    ana_setup setup;
-} fixture;
+static ana_study study;
+static ana_setup setup;
+static ana_comparison comparison;
 
 #define STUDY(rest)                                                                                \
     "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-dynmo\"," \
     "\"training\":{\"iterations\":3,\"microbatches\":8},\"pipeline\":{\"stages\":4}" rest "}"
 
-static fixture *open_fixture(const char *content)
+static void open_study(const char *content)
 {
-    fixture *opened = memory_array(1, sizeof *opened);
-    opened->memory = arena_create(1 << 16);
-    assert_ok(ana_study_open_text("-", content, "{}", opened->memory, &opened->study, NULL));
-    assert_ok(ana_setup_open(&opened->study, NULL, opened->memory, &opened->setup, NULL));
-    return opened;
+    require(ana_study_open_text("-", content, "{}", memory, &study, &why));
+    require(ana_setup_open(&study, NULL, memory, &setup, &why));
 }
 
-static void close_fixture(fixture *opened)
+static void close_study(void)
 {
-    ana_setup_close(&opened->setup);
-    ana_study_close(&opened->study);
-    arena_destroy(opened->memory);
-    free(opened);
+    ana_setup_close(&setup);
+    ana_study_close(&study);
 }
 
 /// Plays a study into a store in memory.
-static trace_store *record(fixture *given, ana_comparison *comparison)
+static trace_store *record(void)
 {
     trace_store *store = NULL;
     ana_recording *recording = NULL;
     assert_ok(trace_store_open_memory(&store, NULL));
-    assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
-                                  &recording, NULL));
+    assert_ok(
+        ana_recording_begin(store, TRACE_RUN_SIM, &setup, "dynmo simulate", "0", &recording, NULL));
     const ana_listener listener = ana_recording_listener(recording);
-    assert_ok(ana_compare(&given->setup, &listener, given->memory, comparison, NULL));
-    assert_ok(ana_recording_finish(recording, comparison, STATUS_OK, NULL));
+    assert_ok(ana_compare(&setup, &listener, memory, &comparison, NULL));
+    assert_ok(ana_recording_finish(recording, &comparison, STATUS_OK, NULL));
     return store;
 }
 
 static void rows_are_relative_to_even_and_tuned(void **state)
 {
-    fixture *given = open_fixture(STUDY(""));
-    ana_comparison comparison;
+    open_study(STUDY(""));
 
-    assert_ok(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL));
+    assert_ok(ana_compare(&setup, NULL, memory, &comparison, NULL));
 
     const ana_row *even = &comparison.rows[0];
     const ana_row *tuned = &comparison.rows[1];
@@ -72,47 +64,40 @@ static void rows_are_relative_to_even_and_tuned(void **state)
     assert_close(tuned->relative_to_tuned, 1.0, 1e-12);
     assert_close(tuned->relative_to_even, tuned->per_second / even->per_second, 1e-12);
     assert_true(tuned->relative_to_even > 1); // the head of gpt2 costs several layers
-    for (int row = 0; row < given->study.balancing_count; row++) {
+    for (int row = 0; row < study.balancing_count; row++) {
         assert_int_equal(comparison.rows[row].result.rebalance_count, 0); // nothing changes
     }
     // 8 microbatches of 1024 tokens in iteration_mean_ns.
     assert_close(even->per_second, 8 * 1024 * 1e9 / (double)even->iteration_mean_ns, 1e-6);
-    close_fixture(given);
+    close_study();
 }
 
 static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
 {
-    fixture *given = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1700000000},\"balancing\":"
-                                        "[{\"balancer\":\"even\"},{\"balancer\":\"partition\"}]"));
-    fixture *tiny = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
-    ana_comparison comparison;
+    open_study(STUDY(",\"cluster\":{\"memory_bytes\":1700000000},\"balancing\":"
+                     "[{\"balancer\":\"even\"},{\"balancer\":\"partition\"}]"));
     text_buffer out = {0};
-    error_message err = {0};
 
-    const status played = ana_compare(&given->setup, NULL, given->memory, &comparison, &err);
-    assert_string_equal(err.message, "");
-    assert_ok(played);
+    require(ana_compare(&setup, NULL, memory, &comparison, &why));
     assert_int_equal(comparison.rows[0].outcome, STATUS_INFEASIBLE);
     assert_ok(comparison.rows[1].outcome);
     ana_comparison_print(&comparison, &out);
     assert_non_null(strstr(out.bytes, "infeasible: "));
-    assert_int_equal(ana_compare(&tiny->setup, NULL, tiny->memory, &comparison, &err),
-                     STATUS_INFEASIBLE);
-    assert_true(strlen(err.message) > 0);
     text_free(&out);
-    close_fixture(given);
-    close_fixture(tiny);
+    close_study();
+    open_study(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
+    assert_int_equal(ana_compare(&setup, NULL, memory, &comparison, &why), STATUS_INFEASIBLE);
+    assert_true(strlen(why.message) > 0);
+    close_study();
 }
 
 static void the_record_holds_what_was_played(void **state)
 {
-    fixture *given = open_fixture(STUDY(""));
-    ana_comparison comparison;
+    open_study(STUDY(""));
     ana_recorded recorded;
-    error_message err = {0};
-    trace_store *store = record(given, &comparison);
+    trace_store *store = record();
 
-    assert_ok(ana_recorded_open(store, NULL, given->memory, &recorded, &err));
+    assert_ok(ana_recorded_open(store, NULL, memory, &recorded, &why));
     assert_int_equal(recorded.series_count, 5);
     assert_int_equal(recorded.series[0].count, 3);
     assert_close(recorded.series[0].iterations[2].bubble_ratio,
@@ -122,44 +107,39 @@ static void the_record_holds_what_was_played(void **state)
     ana_recorded_before_after(&recorded, &before, &after);
     assert_string_equal(before, "even");
     ana_timeline timeline;
-    assert_ok(ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &err));
+    assert_ok(ana_recorded_timeline(store, &recorded, after, -1, memory, &timeline, &why));
     assert_int_equal(timeline.iteration, 2);
-    assert_int_equal(
-        ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &err),
-        STATUS_INVALID);
-    assert_non_null(strstr(err.message, ":memory:: no such timeline of 'even'; recorded, with "
-                                        "iterations: 'even' 0, 'even' 2, 'tuned' 0, "));
+    assert_fails_naming(ana_recorded_timeline(store, &recorded, "even", 1, memory, &timeline, &why),
+                        STATUS_INVALID,
+                        ":memory:: no such timeline of 'even'; recorded, with "
+                        "iterations: 'even' 0, 'even' 2, 'tuned' 0, ");
     trace_run_plan *plans = NULL;
     int plan_count = 0;
-    assert_ok(
-        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &err));
+    assert_ok(trace_run_plans(store, recorded.info.run_id, memory, &plans, &plan_count, &why));
     assert_true(plan_count >= recorded.series_count);
     for (int index = 0; index < plan_count; index++) {
         json_document *document = NULL;
         bal_plan plan;
         const char *json = plans[index].plan_json;
-        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &err));
-        assert_ok(bal_plan_read(json_root(document), given->memory, &plan, &err));
-        assert_int_equal(plan.rank_count, given->setup.machine.rank_count);
+        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &why));
+        assert_ok(bal_plan_read(json_root(document), memory, &plan, &why));
+        assert_int_equal(plan.rank_count, setup.machine.rank_count);
         json_close(document);
     }
     ana_recorded_close(&recorded);
     trace_store_close(store);
-    close_fixture(given);
+    close_study();
 }
 
 static void a_store_without_a_simulation_is_told_apart(void **state)
 {
-    arena *memory = *state;
     trace_store *store = NULL;
     ana_recorded recorded;
-    error_message err = {0};
-    assert_ok(trace_store_open_memory(&store, &err));
+    assert_ok(trace_store_open_memory(&store, &why));
 
-    assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, ":memory:: holds no complete run; record one with "
-                                     "`dynmo simulate --store`");
+    assert_fails(ana_recorded_open(store, NULL, memory, &recorded, &why), STATUS_INVALID,
+                 ":memory:: holds no complete run; record one with "
+                 "`dynmo simulate --store`");
     trace_store_close(store);
 }
 
@@ -176,14 +156,13 @@ static void count_step(void *context)
 
 static void what_a_row_is_compared_with_is_played_beside_it(void **state)
 {
-    fixture *given = open_fixture(
-        FREEZING "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"repack\":{"
-                 "\"kind\":\"throughput\",\"tolerance\":1}}]}");
-    ana_comparison comparison;
+    open_study(FREEZING
+               "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"repack\":{"
+               "\"kind\":\"throughput\",\"tolerance\":1}}]}");
     int64_t steps = 0;
     const ana_listener counting = {.step = count_step, .step_context = &steps};
 
-    assert_ok(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL));
+    assert_ok(ana_compare(&setup, &counting, memory, &comparison, NULL));
 
     const ana_row *row = &comparison.rows[0];
     assert_int_equal(steps, 12); // of the row; what is beside it is not told
@@ -197,29 +176,27 @@ static void what_a_row_is_compared_with_is_played_beside_it(void **state)
     }
     assert_close(product, row->speed_up, 1e-12);
     assert_true(row->relative_to_even == 0); // even is no row of this study
-    close_fixture(given);
+    close_study();
 }
 
 static void the_record_follows_a_pipeline_that_shrinks(void **state)
 {
-    fixture *given = open_fixture(
+    open_study(
         FREEZING
         "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"label\":\"r\","
         "\"repack\":{\"kind\":\"throughput\",\"tolerance\":1}}]}");
-    ana_comparison comparison;
     trace_run_info run;
     trace_run_decision *decisions = NULL;
     trace_run_work *work = NULL;
     int decision_count = 0;
     int work_count = 0;
-    error_message err = {0};
-    trace_store *store = record(given, &comparison);
+    trace_store *store = record();
 
     const ana_splits *splits = &comparison.rows[0].splits;
-    assert_ok(trace_run_find(store, NULL, given->memory, &run, &err));
-    assert_ok(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
-                                  &decision_count, &err));
-    assert_ok(trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err));
+    assert_ok(trace_run_find(store, NULL, memory, &run, &why));
+    assert_ok(
+        trace_run_decisions(store, run.run_id, "r", memory, &decisions, &decision_count, &why));
+    assert_ok(trace_run_work_of(store, run.run_id, "r", memory, &work, &work_count, &why));
     assert_int_equal(decision_count, comparison.rows[0].course.asked_count);
     int cells = 0;
     for (int step = 0; step < splits->step_count; step++) {
@@ -230,13 +207,13 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     assert_true(cells < 12 * 4);         // it does shrink
     assert_int_equal(work_count, cells); // one for each rank in use
     trace_store_close(store);
-    close_fixture(given);
+    close_study();
 }
 
 /// Every second iteration keeps its plan, and of the others more move than are kept.
 static void decisions_are_counted_beyond_what_is_kept(void **state)
 {
-    ana_course course = {.memory = *state};
+    ana_course course = {.memory = memory};
     for (int iteration = 0; iteration < 2 * ANA_COURSE_MAX + 4; iteration++) {
         const bool moves = iteration % 2 == 1;
         const bal_training_iteration played = {
@@ -262,7 +239,7 @@ static void decisions_are_counted_beyond_what_is_kept(void **state)
 static void splits_are_kept_where_they_change_and_always_the_last(void **state)
 {
     ana_splits splits;
-    ana_splits_init(&splits, 2, *state);
+    ana_splits_init(&splits, 2, memory);
     for (int iteration = 0; iteration < 4 * ANA_SPLITS_MAX; iteration++) {
         // Every second iteration another split of four stages; at the end two, of one rank.
         const bool is_last = iteration == 4 * ANA_SPLITS_MAX - 1;
@@ -374,7 +351,6 @@ static int64_t exhaustive(const bal_layer_costs *costs, int rank_count)
 
 static void it_is_the_smallest_over_all_plans(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(7, 0);
     for (int round = 0; round < 300; round++) {
         random_layers layers;
@@ -394,7 +370,6 @@ static void it_is_the_smallest_over_all_plans(void **state)
 
 static void work_beyond_64_bits_is_refused(void **state)
 {
-    arena *memory = *state;
     static const int64_t ns[] = {INT64_MAX / 8};
     const bal_layer_costs costs = {.layer_count = 1,
                                    .microbatch_count = 1,
@@ -403,11 +378,9 @@ static void work_beyond_64_bits_is_refused(void **state)
                                    .backward_input_ns = ns,
                                    .backward_weight_ns = ns};
     ana_contiguous_bound bound = {-7, -7, -7};
-    error_message err = {0};
 
-    assert_int_equal(ana_bound_contiguous(&costs, 1, 1, memory, &bound, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "the work of an iteration does not fit 64 bits");
+    assert_fails(ana_bound_contiguous(&costs, 1, 1, memory, &bound, &why), STATUS_INVALID,
+                 "the work of an iteration does not fit 64 bits");
     assert_int_equal(bound.makespan_ns, -7);
 }
 

@@ -58,7 +58,6 @@ static void look_at_edges(const ana_graph *graph)
             joined[node][other] = true;
         }
     }
-    arena *memory = arena_create(1 << 16);
     ana_graph_links links = {0};
     assert_ok(ana_graph_link(graph, memory, &links, NULL));
     for (int node = 0; node < graph->node_count; node++) {
@@ -70,7 +69,6 @@ static void look_at_edges(const ana_graph *graph)
         }
         assert_int_equal(link, links.first[node + 1]);
     }
-    arena_destroy(memory);
 }
 
 static void look_at_eigenvalues(const ana_graph *graph)
@@ -135,14 +133,13 @@ static void what_means_nothing_is_refused(void **state)
     for (size_t index = 0; index < sizeof refused / sizeof refused[0]; index++) {
         ana_graph graph = {.node_count = -7};
         ana_scheme_run run = {0};
-        error_message err = {0};
-        status code = ana_graph_make(refused[index].graph, refused[index].nodes, &graph, &err);
+        status code = ana_graph_make(refused[index].graph, refused[index].nodes, &graph, &why);
         if (code != STATUS_OK) assert_int_equal(graph.node_count, -7);
         if (code == STATUS_OK) {
-            code = ana_scheme_open(refused[index].scheme, &graph, *state, &run, &err);
+            code = ana_scheme_open(refused[index].scheme, &graph, memory, &run, &why);
         }
         assert_int_equal(code, refused[index].code);
-        assert_string_equal(err.message, refused[index].message);
+        assert_string_equal(why.message, refused[index].message);
         assert_null(run.load);
     }
 }
@@ -220,7 +217,6 @@ static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t 
     ana_scheme_run run = {0};
     const ana_coins coins = ana_coins_make(seed, 0);
     rng random = rng_init(seed, 1);
-    arena *memory = arena_create(1 << 20);
     assert_ok(ana_scheme_open(&ana_scheme_max_neighbor, graph, memory, &run, NULL));
     memset(&game, 0, sizeof game);
     game.node_count = graph->node_count;
@@ -240,7 +236,6 @@ static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t 
                      graph->node_count, ana_initial_names[initial], (int)seed, round);
         }
     }
-    arena_destroy(memory);
 }
 
 static void max_neighbor_is_played_as_defined(void **state)
@@ -269,7 +264,7 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
     rng random = rng_init(3, 1);
     const ana_coins coins = ana_coins_make(3, 0);
     assert_ok(ana_graph_make(ANA_GRAPH_DYNAMIC, 64, &graph, NULL));
-    assert_ok(ana_scheme_open(&ana_scheme_max_neighbor, &graph, *state, &run, NULL));
+    assert_ok(ana_scheme_open(&ana_scheme_max_neighbor, &graph, memory, &run, NULL));
     ana_loads_fill(ANA_INITIAL_RANDOM, 64, &random, load);
     ana_scheme_begin(&run, load, &coins);
     for (int round = 0; round < 500; round++) {
@@ -337,7 +332,7 @@ static void schemes_take_the_rounds_of_the_prototypes(void **state)
             .initial = measured[index].scheme == odd_even ? ANA_INITIAL_STEP : ANA_INITIAL_POINT,
             .gamma = measured[index].scheme == scan ? 1e-6 : 1};
         assert_ok(ana_graph_make(measured[index].graph, measured[index].nodes, &graph, NULL));
-        assert_ok(ana_player_open(measured[index].scheme, &graph, *state, &player, NULL));
+        assert_ok(ana_player_open(measured[index].scheme, &graph, memory, &player, NULL));
         assert_ok(ana_instance_play(&player, &question, 0, &result, NULL));
         assert_int_equal(result.round_count, measured[index].rounds);
     }
@@ -364,7 +359,7 @@ static void the_fold_halves_the_squares_in_every_round(void **state)
         const ana_coins coins = {0};
         rng random = rng_init((uint64_t)nodes, 1);
         assert_ok(ana_graph_make(ANA_GRAPH_COMPLETE, nodes, &graph, NULL));
-        assert_ok(ana_scheme_open(&ana_scheme_odd_even, &graph, *state, &run, NULL));
+        assert_ok(ana_scheme_open(&ana_scheme_odd_even, &graph, memory, &run, NULL));
         ana_loads_fill(ANA_INITIAL_RANDOM, nodes, &random, load);
         ana_scheme_begin(&run, load, &coins);
         double squares = squares_of(&run);

@@ -4,9 +4,7 @@
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/plan_times.h"
 #include "analysis/diagnosis/verdict.h"
-#include "base/arena.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
 #include "tests/test_memory.h"
 
@@ -16,57 +14,44 @@
 
 enum { LAYERS = 14, ITERATIONS = 60, MICROBATCHES = 6 };
 
-typedef struct fixture {
-    arena *memory;
-    ana_study study;
-    ana_setup setup;
-    loads_source source;
-    int64_t state_bytes[LAYERS];
-    ana_diagnosis diagnosis;
-} fixture;
+static ana_study study;
+static ana_setup setup;
+static ana_diagnosis diagnosis;
 
 /// Diagnoses a run of layer times in place of those of the model that the study names.
 ///
 /// @param sampling costs change in every sampling-th iteration only
-static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes, int stages,
-                         const char *schedule)
+static void diagnose(const int64_t *loads, int sampling, int64_t state_bytes, int stages,
+                     const char *schedule)
 {
+    static loads_source source;
+    static int64_t state_bytes_of[LAYERS];
     char text[2048];
-    error_message err = {0};
-    fixture *opened = memory_array(1, sizeof *opened);
     const ana_diagnosis_options options = ana_diagnosis_options_default();
-    assert_non_null(opened);
-    opened->memory = arena_create(1 << 16);
     snprintf(text, sizeof text,
              "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":"
              "\"h100-sxm\",\"training\":{\"iterations\":%d,\"microbatches\":%d},"
              "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"},"
              "\"balancing\":%s}",
              ITERATIONS, MICROBATCHES, stages, schedule, ana_diagnosis_rows);
-    assert_ok(ana_study_open_text("n", text, "{}", opened->memory, &opened->study, &err));
-    assert_ok(ana_setup_open(&opened->study, NULL, opened->memory, &opened->setup, &err));
+    assert_ok(ana_study_open_text("n", text, "{}", memory, &study, &why));
+    assert_ok(ana_setup_open(&study, NULL, memory, &setup, &why));
     for (int layer = 0; layer < LAYERS; layer++) {
-        opened->state_bytes[layer] = state_bytes;
+        state_bytes_of[layer] = state_bytes;
     }
-    opened->source = (loads_source){.layer_count = LAYERS,
-                                    .iteration_count = ITERATIONS,
-                                    .sampling = sampling,
-                                    .load_ns = loads,
-                                    .state_bytes = opened->state_bytes};
-    opened->setup.source = loads_port(&opened->source);
-    const status result = ana_diagnose(&opened->setup, &options, NULL, NULL, opened->memory,
-                                       &opened->diagnosis, &err);
-    assert_string_equal(err.message, "");
-    assert_ok(result);
-    return opened;
+    source = (loads_source){.layer_count = LAYERS,
+                            .iteration_count = ITERATIONS,
+                            .sampling = sampling,
+                            .load_ns = loads,
+                            .state_bytes = state_bytes_of};
+    setup.source = loads_port(&source);
+    require(ana_diagnose(&setup, &options, NULL, NULL, memory, &diagnosis, &why));
 }
 
-static void close_fixture(fixture *opened)
+static void close_study(void)
 {
-    ana_setup_close(&opened->setup);
-    ana_study_close(&opened->study);
-    arena_destroy(opened->memory);
-    free(opened);
+    ana_setup_close(&setup);
+    ana_study_close(&study);
 }
 
 static void draw(uint64_t seed, int64_t *loads)
@@ -85,19 +70,18 @@ static void gains_are_ordered(void **state)
         static int64_t loads[ITERATIONS * LAYERS];
         draw(seed, loads);
 
-        fixture *given = diagnose(loads, 1, 1000000, 2 + (int)seed, schedules[seed % 2]);
-
-        const ana_diagnosis *of = &given->diagnosis;
-        assert_true(of->evidence.bound.gain >= of->kept.gain);
-        for (int row = 0; row < given->study.balancing_count; row++) {
-            const ana_gain_interval *gain = &of->rows[row].interval;
-            assert_true(of->evidence.bound.gain >= gain->gain);
+        diagnose(loads, 1, 1000000, 2 + (int)seed, schedules[seed % 2]);
+        assert_true(diagnosis.evidence.bound.gain >= diagnosis.kept.gain);
+        for (int row = 0; row < study.balancing_count; row++) {
+            const ana_gain_interval *gain = &diagnosis.rows[row].interval;
+            assert_true(diagnosis.evidence.bound.gain >= gain->gain);
             assert_true(gain->low <= gain->gain && gain->gain <= gain->high);
-            assert_true(of->rows[of->baseline].total_ns <= of->rows[row].total_ns ||
-                        ana_balancing_is_dynamic(of->rows[row].row->balancing));
+            assert_true(diagnosis.rows[diagnosis.baseline].total_ns <=
+                            diagnosis.rows[row].total_ns ||
+                        ana_balancing_is_dynamic(diagnosis.rows[row].row->balancing));
         }
-        assert_true(of->rows[of->best].interval.gain > 0.02); // the load does move
-        close_fixture(given);
+        assert_true(diagnosis.rows[diagnosis.best].interval.gain > 0.02); // the load does move
+        close_study();
     }
 }
 
@@ -108,18 +92,17 @@ static void plans_take_what_rows_take(void **state)
     int64_t taken[ITERATIONS];
     int64_t sum = 0;
     draw(9, loads);
-    fixture *given = diagnose(loads, 1, 1000000, 4, "1f1b");
-    const ana_diagnosis *of = &given->diagnosis;
+    diagnose(loads, 1, 1000000, 4, "1f1b");
 
-    assert_ok(ana_plan_takes(of->setup, of->series, of->rows[1].row->result.start_first_layer,
-                             given->memory, taken, NULL));
+    assert_ok(ana_plan_takes(diagnosis.setup, diagnosis.series,
+                             diagnosis.rows[1].row->result.start_first_layer, memory, taken, NULL));
 
     for (int index = 0; index < ITERATIONS; index++) {
         sum += taken[index];
     }
-    assert_int_equal(sum, of->rows[1].total_ns); // `tuned`
-    assert_int_equal(sum, of->rows[1].row->result.total_ns);
-    close_fixture(given);
+    assert_int_equal(sum, diagnosis.rows[1].total_ns); // `tuned`
+    assert_int_equal(sum, diagnosis.rows[1].row->result.total_ns);
+    close_study();
 }
 
 /// A sample stands for two iterations, of which one pays for the moves.
@@ -128,20 +111,18 @@ static void a_sampled_run_pays_for_moves_once_per_sample(void **state)
     static int64_t loads[ITERATIONS * LAYERS];
     draw(3, loads);
 
-    fixture *given = diagnose(loads, 2, 500000000, 4, "1f1b");
-
-    const ana_diagnosis *of = &given->diagnosis;
-    assert_int_equal(of->series->count, ITERATIONS / 2);
-    assert_close(of->spacing, 2, 1e-12);
-    for (int row = 0; row < given->study.balancing_count; row++) {
-        const ana_row_gain *gain = &of->rows[row];
+    diagnose(loads, 2, 500000000, 4, "1f1b");
+    assert_int_equal(diagnosis.series->count, ITERATIONS / 2);
+    assert_close(diagnosis.spacing, 2, 1e-12);
+    for (int row = 0; row < study.balancing_count; row++) {
+        const ana_row_gain *gain = &diagnosis.rows[row];
         const int64_t moving = gain->row->result.migration_ns;
         const int64_t rounding = gain->row->result.rebalance_count;
         assert_true(llabs(gain->overhead_ns - moving / 2) <= rounding + 1);
         assert_int_equal(gain->total_ns, gain->row->result.total_ns - moving + gain->overhead_ns);
     }
-    assert_true(of->rows[3].row->result.migration_ns > 0); // partition every:1
-    close_fixture(given);
+    assert_true(diagnosis.rows[3].row->result.migration_ns > 0); // partition every:1
+    close_study();
 }
 
 /// No split in three stages that is kept has a slowest stage that is faster, by trying them all.
@@ -149,8 +130,8 @@ static void the_kept_split_is_the_best_of_all(void **state)
 {
     static int64_t loads[ITERATIONS * LAYERS];
     draw(7, loads);
-    fixture *given = diagnose(loads, 1, 1000000, 3, "1f1b");
-    const int *found = given->diagnosis.kept_first_layer;
+    diagnose(loads, 1, 1000000, 3, "1f1b");
+    const int *found = diagnosis.kept_first_layer;
     int64_t best_ns = INT64_MAX;
     int64_t found_ns = 0;
 
@@ -171,7 +152,7 @@ static void the_kept_split_is_the_best_of_all(void **state)
     }
 
     assert_int_equal(found_ns, best_ns);
-    close_fixture(given);
+    close_study();
 }
 
 // Series: samples are kept, thinned out and summed as the header says.
@@ -187,7 +168,6 @@ static void fill(int64_t *loads)
 
 static void every_sample_is_an_iteration(void **state)
 {
-    arena *memory = *state;
     int64_t loads[SAMPLED * SAMPLED_LAYERS];
     loads_source source = {.layer_count = SAMPLED_LAYERS,
                            .iteration_count = SAMPLED,
@@ -221,7 +201,7 @@ static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
     const bal_cost_source port = loads_port(&source);
     fill(loads);
     for (int limit = 2; limit < SAMPLED + 10; limit++) {
-        arena *memory = arena_create(1 << 12);
+        arena_reset(memory);
         ana_series series;
 
         assert_ok(ana_series_read(&port, SAMPLED, limit, memory, &series, NULL));
@@ -236,7 +216,6 @@ static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
                                  series.costs[index].backward_input_ns[1],
                              10 * index * series.stride + 1);
         }
-        arena_destroy(memory);
     }
 }
 
@@ -256,15 +235,11 @@ static status two_columns(void *context, int iteration, bal_layer_costs *costs, 
 
 static void iterations_of_other_layers_are_invalid(void **state)
 {
-    arena *memory = *state;
     const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
     ana_series series = {.count = -7};
-    error_message err = {0};
 
-    assert_int_equal(ana_series_read(&port, 9, ANA_SERIES_COUNT_MAX, memory, &series, &err),
-                     STATUS_INVALID);
-
-    assert_non_null(strstr(err.message, "iteration 7 has 1 layers x 2 microbatches"));
+    assert_fails_naming(ana_series_read(&port, 9, ANA_SERIES_COUNT_MAX, memory, &series, &why),
+                        STATUS_INVALID, "iteration 7 has 1 layers x 2 microbatches");
     assert_int_equal(series.count, -7);
 }
 
@@ -275,9 +250,7 @@ enum { COUNT = 200 };
 static ana_gain_interval interval_of(const int64_t *baseline, const int64_t *other, int count)
 {
     ana_gain_interval interval;
-    arena *memory = arena_create(1 << 12);
     ana_gain_interval_of(baseline, other, count, 0.025, 1, memory, &interval);
-    arena_destroy(memory);
     return interval;
 }
 

@@ -2,7 +2,7 @@
 /// them; ranges, and the section of a study that declares them.
 #include "analysis/whatif/draws.h"
 #include "base/json.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,6 @@ enum { DRAWS = 64, TEXT_BYTES = 2048 };
 
 /// Draws over points whose studies are opened one after the other.
 typedef struct fixture {
-    arena *memory;
     ana_point_worker *worker;
     json_document *section;
     ana_uncertainty uncertainty;
@@ -20,26 +19,27 @@ typedef struct fixture {
     char texts[4][TEXT_BYTES];
 } fixture;
 
-static void open_fixture(fixture *opened, const char *section)
+static fixture opened;
+
+static void open_fixture(const char *section)
 {
-    *opened = (fixture){.memory = arena_create(1 << 16)};
-    opened->worker = ana_point_worker_create();
-    assert_ok(json_open_bytes("s.json", section, strlen(section), &opened->section, NULL));
-    assert_ok(ana_uncertainty_read(json_root(opened->section), &opened->uncertainty, NULL));
-    ana_draws_init(&opened->uncertainty, 4, opened->memory, &opened->draws);
+    opened = (fixture){0};
+    opened.worker = ana_point_worker_create();
+    assert_ok(json_open_bytes("s.json", section, strlen(section), &opened.section, NULL));
+    assert_ok(ana_uncertainty_read(json_root(opened.section), &opened.uncertainty, NULL));
+    ana_draws_init(&opened.uncertainty, 4, memory, &opened.draws);
 }
 
-static void close_fixture(fixture *opened)
+static int close_fixture(void **state)
 {
-    ana_point_worker_destroy(opened->worker);
-    json_close(opened->section);
-    arena_destroy(opened->memory);
+    ana_point_worker_destroy(opened.worker);
+    json_close(opened.section);
+    return 0;
 }
 
-static status add_point(fixture *opened, const char *hardware, int microbatch_size,
-                        error_message *err)
+static status add_point(const char *hardware, int microbatch_size, error_message *err)
 {
-    char *text = opened->texts[opened->draws.point_count];
+    char *text = opened.texts[opened.draws.point_count];
     snprintf(text, TEXT_BYTES,
              "{\"schema\":\"dynmo-study/1\",\"model\":{\"base\":\"gpt2\"},"
              "\"hardware\":{\"base\":\"%s\"},"
@@ -47,8 +47,8 @@ static status add_point(fixture *opened, const char *hardware, int microbatch_si
              "\"pipeline\":{\"stages\":2,\"schedule\":\"1f1b\"},"
              "\"balancing\":[{\"balancer\":\"even\"}]}",
              hardware, microbatch_size);
-    assert_ok(ana_point_check(opened->worker, "s.json", text, "{}", NULL));
-    return ana_draws_add_point(&opened->draws, ana_point_worker_setup(opened->worker), err);
+    assert_ok(ana_point_check(opened.worker, "s.json", text, "{}", NULL));
+    return ana_draws_add_point(&opened.draws, ana_point_worker_setup(opened.worker), err);
 }
 
 static int find(const ana_draws *draws, const char *path, const char *scope)
@@ -64,11 +64,10 @@ static int find(const ana_draws *draws, const char *path, const char *scope)
 
 static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
 {
-    fixture opened;
     int same = 0;
-    open_fixture(&opened, "{\"draws\":64,\"model_error\":0}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_ok(add_point(&opened, "b200", 1, NULL));
+    open_fixture("{\"draws\":64,\"model_error\":0}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
+    assert_ok(add_point("b200", 1, NULL));
     ana_draws_make(&opened.draws);
 
     const ana_draws *draws = &opened.draws;
@@ -86,15 +85,13 @@ static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
     assert_int_equal(same, 0);
     assert_true(draws->points[0].has[first] && !draws->points[0].has[second]);
     assert_true(draws->points[1].has[second] && !draws->points[1].has[first]);
-    close_fixture(&opened);
 }
 
 static void values_are_stratified_and_the_same_at_all_points(void **state)
 {
-    fixture opened;
-    open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_ok(add_point(&opened, "h100-sxm", 2, NULL));
+    open_fixture("{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
+    assert_ok(add_point("h100-sxm", 2, NULL));
 
     ana_draws_make(&opened.draws);
 
@@ -107,18 +104,16 @@ static void values_are_stratified_and_the_same_at_all_points(void **state)
         is_filled[stratum] = true;
         assert_true(value == ana_draws_value(&opened.draws, 0, 1, draw));
     }
-    close_fixture(&opened);
 }
 
 /// The cost model's error multiplies times: the same at equal points, and related at related ones,
 /// which are therefore told apart better than either is known.
 static void related_points_share_the_error_of_the_cost_model(void **state)
 {
-    fixture opened;
-    open_fixture(&opened, "{\"draws\":64,\"model_error\":0.05}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_ok(add_point(&opened, "h100-sxm", 2, NULL));
+    open_fixture("{\"draws\":64,\"model_error\":0.05}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
+    assert_ok(add_point("h100-sxm", 1, NULL));
+    assert_ok(add_point("h100-sxm", 2, NULL));
     ana_draws_make(&opened.draws);
     double squares = 0;
     double apart = 0;
@@ -133,18 +128,16 @@ static void related_points_share_the_error_of_the_cost_model(void **state)
 
     assert_true(sqrt(squares / DRAWS) > 0.045);
     assert_true(apart > 0 && apart < squares / 2);
-    close_fixture(&opened);
 }
 
 /// A draw's study holds the drawn values; of a link the other half stays.
 static void changes_put_the_values_into_the_study(void **state)
 {
-    fixture opened;
     text_buffer changes = {0};
-    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
-                          "\"cluster.links.inter.latency_ns\":{\"factor\":[2,2]},"
-                          "\"hardware.efficiency.gemm\":[0.5,0.7]}}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
+                 "\"cluster.links.inter.latency_ns\":{\"factor\":[2,2]},"
+                 "\"hardware.efficiency.gemm\":[0.5,0.7]}}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
     ana_draws_make(&opened.draws);
 
     ana_draws_changes(&opened.draws, 0, 5, &changes);
@@ -156,16 +149,14 @@ static void changes_put_the_values_into_the_study(void **state)
     assert_int_equal(setup->hardware.inter_node.bytes_per_s, INT64_C(50000000000));
     assert_close(setup->hardware.gemm_efficiency, ana_draws_value(&opened.draws, 1, 0, 5), 1e-12);
     text_free(&changes);
-    close_fixture(&opened);
 }
 
 static void whole_numbers_are_found_out(void **state)
 {
-    fixture opened;
-    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
-                          "\"training.microbatches\":[4,9],"
-                          "\"hardware.efficiency.memory\":[0.5,0.9]}}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
+                 "\"training.microbatches\":[4,9],"
+                 "\"hardware.efficiency.memory\":[0.5,0.9]}}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
 
     assert_ok(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], NULL));
 
@@ -176,26 +167,23 @@ static void whole_numbers_are_found_out(void **state)
         const double value = ana_draws_value(&opened.draws, 0, 0, draw);
         assert_true(value == floor(value) && value >= 4 && value <= 9);
     }
-    close_fixture(&opened);
 }
 
 static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
 {
-    fixture opened;
-    error_message err = {0};
-    open_fixture(&opened, "{\"ranges\":{\"training.microbatches\":[-4,9]}}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    assert_int_equal(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], &err),
-                     STATUS_FORMAT);
-    assert_non_null(strstr(err.message, "s.json: ranges.training.microbatches: -4: s.json: "
-                                        "training.microbatches: -4 is outside [1, "));
-    close_fixture(&opened);
+    open_fixture("{\"ranges\":{\"training.microbatches\":[-4,9]}}");
+    assert_ok(add_point("h100-sxm", 1, NULL));
+    assert_fails_naming(
+        ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], &why),
+        STATUS_FORMAT,
+        "s.json: ranges.training.microbatches: -4: s.json: "
+        "training.microbatches: -4 is outside [1, ");
 
-    open_fixture(&opened, "{\"ranges\":{\"training.profile_ns\":{\"factor\":[1,2]}}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "s.json: ranges.training.profile_ns: the study has no number "
-                                     "there that a factor could be of");
-    close_fixture(&opened);
+    close_fixture(state);
+    open_fixture("{\"ranges\":{\"training.profile_ns\":{\"factor\":[1,2]}}}");
+    assert_fails(add_point("h100-sxm", 1, &why), STATUS_FORMAT,
+                 "s.json: ranges.training.profile_ns: the study has no number "
+                 "there that a factor could be of");
 }
 
 static status read_section(const char *text, ana_uncertainty *uncertainty, error_message *err)
@@ -279,9 +267,8 @@ static void malformed_sections_are_refused_by_name(void **state)
     };
     for (size_t row = 0; row < sizeof cases / sizeof cases[0]; row++) {
         ana_uncertainty read = {.draw_count = -7};
-        error_message err = {0};
-        assert_true(read_section(cases[row].text, &read, &err) != STATUS_OK);
-        assert_string_equal(err.message, cases[row].message);
+        assert_true(read_section(cases[row].text, &read, &why) != STATUS_OK);
+        assert_string_equal(why.message, cases[row].message);
         assert_int_equal(read.draw_count, -7);
     }
 }
@@ -305,16 +292,17 @@ static void long_runs_are_drawn_less_unless_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_assumed_is_uncertain_for_each_kind_of_gpu),
-        cmocka_unit_test(values_are_stratified_and_the_same_at_all_points),
-        cmocka_unit_test(related_points_share_the_error_of_the_cost_model),
-        cmocka_unit_test(changes_put_the_values_into_the_study),
-        cmocka_unit_test(whole_numbers_are_found_out),
-        cmocka_unit_test(what_the_study_does_not_take_is_refused_before_drawing),
+        cmocka_unit_test_teardown(what_is_assumed_is_uncertain_for_each_kind_of_gpu, close_fixture),
+        cmocka_unit_test_teardown(values_are_stratified_and_the_same_at_all_points, close_fixture),
+        cmocka_unit_test_teardown(related_points_share_the_error_of_the_cost_model, close_fixture),
+        cmocka_unit_test_teardown(changes_put_the_values_into_the_study, close_fixture),
+        cmocka_unit_test_teardown(whole_numbers_are_found_out, close_fixture),
+        cmocka_unit_test_teardown(what_the_study_does_not_take_is_refused_before_drawing,
+                                  close_fixture),
         cmocka_unit_test(quantiles_are_those_of_the_distribution),
         cmocka_unit_test(a_section_is_read),
         cmocka_unit_test(malformed_sections_are_refused_by_name),
         cmocka_unit_test(long_runs_are_drawn_less_unless_told),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -12,7 +12,6 @@
 static char folder[64];
 static char store[96];
 static char model[96];
-static error_message err;
 
 static int make_folder(void **state)
 {
@@ -28,11 +27,6 @@ static int remove_folder(void **state)
     unlink(store);
     unlink(model);
     return rmdir(folder);
-}
-
-static void ok(status result)
-{
-    if (result != STATUS_OK) fail_msg("%s", err.message);
 }
 
 static ana_kept_options options_default(void)
@@ -51,9 +45,9 @@ static ana_kept_options options_default(void)
 static ana_kept_state state_of(const ana_kept_options *options)
 {
     ana_kept_run *kept = NULL;
-    ok(ana_kept_run_open(options, &kept, &err));
+    require(ana_kept_run_open(options, &kept, &why));
     const ana_kept_state state = kept->state;
-    ok(ana_kept_run_finish(kept, NULL, NULL));
+    require(ana_kept_run_finish(kept, NULL, NULL));
     return state;
 }
 
@@ -91,11 +85,11 @@ static void a_configuration_of_no_json_or_of_the_store_itself_is_refused(void **
     ana_kept_options options = options_default();
     options.config_json = "{";
 
-    assert_int_equal(ana_kept_run_open(&options, &kept, &err), STATUS_FORMAT);
+    assert_int_equal(ana_kept_run_open(&options, &kept, &why), STATUS_FORMAT);
 
     options.config_json = "{\"trace\":\"s.db\"}"; // which changes meanwhile
-    assert_int_equal(ana_kept_run_open(&options, &kept, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "--store: what is asked for reads"));
+    assert_fails_naming(ana_kept_run_open(&options, &kept, &why), STATUS_INVALID,
+                        "--store: what is asked for reads");
     assert_null(kept);
 }
 

@@ -17,42 +17,39 @@ static const char base[] =
     "\"training\":{\"microbatches\":8},\"pipeline\":{\"stages\":4,\"schedule\":\"1f1b\"},"
     "\"balancing\":{\"balancer\":\"partition\"}}";
 
+static ana_point_worker *worker;
+
 static int create_worker(void **state)
 {
-    *state = ana_point_worker_create();
+    worker = ana_point_worker_create();
     return 0;
 }
 
 static int destroy_worker(void **state)
 {
-    ana_point_worker_destroy(*state);
+    ana_point_worker_destroy(worker);
     return 0;
 }
 
-static ana_point evaluate(ana_point_worker *worker, const char *changes)
+static ana_point evaluate(const char *changes)
 {
-    error_message err = {0};
     ana_point point;
-    const status evaluated =
-        ana_point_evaluate(worker, "s.json", base, changes, NULL, &point, &err);
-    assert_string_equal(err.message, "");
-    assert_ok(evaluated);
+    require(ana_point_evaluate(worker, "s.json", base, changes, NULL, &point, &why));
     return point;
 }
 
-static void assert_refused(ana_point_worker *worker, const char *changes, ana_refusal refusal,
-                           const char *message)
+static void assert_refused(const char *changes, ana_refusal refusal, const char *message)
 {
-    const ana_point point = evaluate(worker, changes);
+    const ana_point point = evaluate(changes);
     assert_string_equal(ana_refusal_names[point.refusal], ana_refusal_names[refusal]);
     assert_string_equal(point.message, message);
 }
 
 static void figures_follow_from_the_mean_iteration(void **state)
 {
-    const ana_point point = evaluate(
-        *state, "{\"training.tokens\":1000000,\"training.data_parallel\":2,"
-                "\"cluster.price_per_gpu_hour\":2.5,\"cluster.price_date\":\"2026-11-22\"}");
+    const ana_point point =
+        evaluate("{\"training.tokens\":1000000,\"training.data_parallel\":2,"
+                 "\"cluster.price_per_gpu_hour\":2.5,\"cluster.price_date\":\"2026-11-22\"}");
 
     // 2 replicas of 8 microbatches of 1024 tokens: 16384 a step, 62 steps.
     assert_int_equal(point.refusal, ANA_REFUSAL_NONE);
@@ -66,24 +63,22 @@ static void figures_follow_from_the_mean_iteration(void **state)
 
 static void gpus_are_those_that_are_rented(void **state)
 {
-    assert_close(evaluate(*state, "{}").gpu_count, 4, 0);
-    assert_close(evaluate(*state, "{\"cluster.gpus\":7}").gpu_count, 7, 0);
-    assert_close(evaluate(*state, "{\"cluster.nodes\":2}").gpu_count, 16, 0);
+    assert_close(evaluate("{}").gpu_count, 4, 0);
+    assert_close(evaluate("{\"cluster.gpus\":7}").gpu_count, 7, 0);
+    assert_close(evaluate("{\"cluster.nodes\":2}").gpu_count, 16, 0);
 }
 
 static void the_global_batch_is_held(void **state)
 {
     // 48 sequences as 12 microbatches of 1 on 4 replicas, and 3 of 2 on 8: the same tokens a step.
-    const ana_point one =
-        evaluate(*state, "{\"training.microbatches\":null,\"training.global_batch\":48,"
-                         "\"cluster.gpus\":16,\"training.data_parallel\":\"fill\"}");
-    assert_int_equal(ana_point_worker_setup(*state)->microbatch_count, 12);
-    assert_int_equal(ana_point_worker_study(*state)->parallel.data, 4);
-    const ana_point other =
-        evaluate(*state, "{\"training.microbatches\":null,\"training.global_batch\":48,"
-                         "\"cluster.gpus\":32,\"training.data_parallel\":\"fill\","
-                         "\"training.microbatch_size\":2}");
-    assert_int_equal(ana_point_worker_setup(*state)->microbatch_count, 3);
+    const ana_point one = evaluate("{\"training.microbatches\":null,\"training.global_batch\":48,"
+                                   "\"cluster.gpus\":16,\"training.data_parallel\":\"fill\"}");
+    assert_int_equal(ana_point_worker_setup(worker)->microbatch_count, 12);
+    assert_int_equal(ana_point_worker_study(worker)->parallel.data, 4);
+    const ana_point other = evaluate("{\"training.microbatches\":null,\"training.global_batch\":48,"
+                                     "\"cluster.gpus\":32,\"training.data_parallel\":\"fill\","
+                                     "\"training.microbatch_size\":2}");
+    assert_int_equal(ana_point_worker_setup(worker)->microbatch_count, 3);
 
     assert_close(one.per_second * one.iteration_ns, other.per_second * other.iteration_ns, 1e-12);
     assert_true(one.training == other.training);
@@ -91,35 +86,32 @@ static void the_global_batch_is_held(void **state)
 
 static void every_point_that_cannot_be_says_why(void **state)
 {
-    assert_refused(*state, "{\"pipeline.stages\":15}", ANA_REFUSAL_STAGES,
+    assert_refused("{\"pipeline.stages\":15}", ANA_REFUSAL_STAGES,
                    "pipeline.stages: 15 stages of 1 chunks need at least 15 layers, there are 14");
-    assert_refused(*state,
-                   "{\"training.microbatches\":null,\"training.global_batch\":9,"
+    assert_refused("{\"training.microbatches\":null,\"training.global_batch\":9,"
                    "\"training.data_parallel\":2,\"training.microbatch_size\":2}",
                    ANA_REFUSAL_BATCH,
                    "training.global_batch: 9 sequences are not divisible by data 2 x "
                    "microbatch_size 2 = 4");
-    assert_refused(*state, "{\"cluster.gpus\":3,\"training.data_parallel\":\"fill\"}",
-                   ANA_REFUSAL_GPUS,
+    assert_refused("{\"cluster.gpus\":3,\"training.data_parallel\":\"fill\"}", ANA_REFUSAL_GPUS,
                    "cluster.gpus: data 1 x tensor 1 x context 1 x pipeline 4 need 4 GPUs, there "
                    "are 3");
-    assert_refused(*state, "{\"cluster.gpus\":7,\"training.data_parallel\":2}", ANA_REFUSAL_GPUS,
+    assert_refused("{\"cluster.gpus\":7,\"training.data_parallel\":2}", ANA_REFUSAL_GPUS,
                    "cluster.gpus: data 2 x tensor 1 x context 1 x pipeline 4 need 8 GPUs, there "
                    "are 7");
-    assert_refused(*state, "{\"cluster.nodes\":1,\"cluster.gpus_per_node\":2}", ANA_REFUSAL_GPUS,
+    assert_refused("{\"cluster.nodes\":1,\"cluster.gpus_per_node\":2}", ANA_REFUSAL_GPUS,
                    "cluster.nodes: data 1 x tensor 1 x context 1 x pipeline 4 need 4 GPUs, 1 nodes "
                    "of 2 have 2");
-    assert_refused(*state,
-                   "{\"pipeline.schedule\":\"interleaved-1f1b\",\"training.microbatches\":6}",
+    assert_refused("{\"pipeline.schedule\":\"interleaved-1f1b\",\"training.microbatches\":6}",
                    ANA_REFUSAL_SCHEDULE,
                    "microbatch_count 6: schedule interleaved-1f1b needs a multiple of rank_count "
                    "4");
-    assert_refused(*state, "{\"training.tensor_parallel\":5}", ANA_REFUSAL_MODEL,
+    assert_refused("{\"training.tensor_parallel\":5}", ANA_REFUSAL_MODEL,
                    "tensor 5 does not divide the 12 attention heads");
-    assert_refused(*state, "{\"balancing.balancer\":\"diffusion-published\"}", ANA_REFUSAL_LOADS,
+    assert_refused("{\"balancing.balancer\":\"diffusion-published\"}", ANA_REFUSAL_LOADS,
                    "a balancer that gives layers owners has no stages to play");
-    assert_refused(*state, "{\"cluster.slow_ranks\":[{\"rank\":4,\"speed\":0.5}]}",
-                   ANA_REFUSAL_VALUES, "cluster.slow_ranks[0].rank: 4 is outside [0, 3]");
+    assert_refused("{\"cluster.slow_ranks\":[{\"rank\":4,\"speed\":0.5}]}", ANA_REFUSAL_VALUES,
+                   "cluster.slow_ranks[0].rank: 4 is outside [0, 3]");
 }
 
 /// What is said to be missing is just what is missing.
@@ -131,26 +123,26 @@ static void memory_that_is_missing_is_counted_to_the_byte(void **state)
         char changes[200];
         const char *form = "{\"balancing.balancer\":\"%s\",\"cluster.memory_bytes\":%" PRId64 "}";
         snprintf(changes, sizeof changes, form, balancers[balancer], little);
-        const ana_point without = evaluate(*state, changes);
+        const ana_point without = evaluate(changes);
         const int64_t needed = little + without.missing_bytes;
         assert_int_equal(without.refusal, ANA_REFUSAL_MEMORY);
         assert_true(without.missing_bytes > 0);
 
         snprintf(changes, sizeof changes, form, balancers[balancer], needed);
-        const ana_point enough = evaluate(*state, changes);
+        const ana_point enough = evaluate(changes);
         assert_int_equal(enough.refusal, ANA_REFUSAL_NONE);
         assert_int_equal(enough.peak_memory_bytes, needed);
         assert_int_equal(enough.rank, without.rank);
         snprintf(changes, sizeof changes, form, "even", needed - 1);
-        if (balancer == 0) assert_int_equal(evaluate(*state, changes).missing_bytes, 1);
+        if (balancer == 0) assert_int_equal(evaluate(changes).missing_bytes, 1);
     }
 }
 
-static uint64_t training_of(ana_point_worker *worker, const char *changes)
+static uint64_t training_of(const char *changes)
 {
     text_buffer both = {0};
     text_format(&both, "{\"training.data_parallel\":2%s}", changes);
-    const ana_point point = evaluate(worker, both.bytes);
+    const ana_point point = evaluate(both.bytes);
     text_free(&both);
     return point.training;
 }
@@ -179,14 +171,14 @@ static void trainings_are_told_apart_by_what_really_changes(void **state)
         ",\"training.iterations\":5,\"dynamism\":{\"case\":\"pruning\",\"seed\":1}";
     const char *const again =
         ",\"training.iterations\":5,\"dynamism\":{\"case\":\"pruning\",\"seed\":2}";
-    const uint64_t reference = training_of(*state, "");
+    const uint64_t reference = training_of("");
     for (size_t each = 0; each < sizeof same / sizeof same[0]; each++) {
-        assert_true(training_of(*state, same[each]) == reference);
+        assert_true(training_of(same[each]) == reference);
     }
     for (size_t each = 0; each < sizeof different / sizeof different[0]; each++) {
-        assert_true(training_of(*state, different[each]) != reference);
+        assert_true(training_of(different[each]) != reference);
     }
-    assert_true(training_of(*state, drawn) == training_of(*state, again));
+    assert_true(training_of(drawn) == training_of(again));
 }
 
 /// Every schedule and balancer, over a case that changes costs.
@@ -206,7 +198,7 @@ static void no_mean_iteration_is_shorter_than_the_bound(void **state)
             "\"training.iterations\":20,\"training.step\":\"%s\",\"training.data_parallel\":2}",
             schedules[each % 6], rows[each / 6 % 3], cases[each / 18 % 2],
             each / 36 == 0 ? "barrier" : "post-validation");
-        const ana_point point = evaluate(*state, changes);
+        const ana_point point = evaluate(changes);
         if (point.refusal != ANA_REFUSAL_NONE) fail_msg("%s: %s", changes, point.message);
         assert_true(point.bound_ns > 0);
         if (point.bound_ns > point.iteration_ns) fail_msg("%s", changes);
@@ -262,13 +254,12 @@ static const char *write_variant(int variant, text_buffer *out)
     return out->bytes;
 }
 
-static double played_ns(ana_point_worker *worker, int variant)
+static double played_ns(ana_point_worker *by, int variant)
 {
     ana_point point;
-    error_message err = {0};
     text_buffer text = {0};
     const char *study = write_variant(variant, &text);
-    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err));
+    assert_ok(ana_point_evaluate(by, "s", study, "{}", NULL, &point, &why));
     text_free(&text);
     return point.refusal == ANA_REFUSAL_NONE ? point.iteration_ns + 1e-3 * point.bound_ns : -1;
 }
@@ -300,18 +291,15 @@ static void flop_of_the_model_are_those_of_its_weights_and_attention(void **stat
 {
     enum { LAYERS = 24, WIDTH = 1024, WORDS = 50257, TOKENS = 1024, GPUS = 4 };
     ana_point point;
-    error_message err = {0};
     text_buffer text = {0};
-    ana_point_worker *worker = ana_point_worker_create();
     const char *study = write_variant(0, &text);
-    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err));
+    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &why));
 
     const double weights = 12.0 * LAYERS * WIDTH * WIDTH + (double)WIDTH * WORDS;
     const double flop = 6 * weights + 6.0 * LAYERS * TOKENS * WIDTH;
     assert_close(point.flop_per_s, flop * point.per_second / GPUS, 0.01);
     assert_close(point.flop_share, point.flop_per_s / 989e12, 0.001);
     text_free(&text);
-    ana_point_worker_destroy(worker);
 }
 
 int main(void)

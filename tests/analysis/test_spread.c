@@ -171,14 +171,11 @@ static status fail_at_7_and_3(work *all, int64_t item, error_message *err)
 static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void **state)
 {
     work all = {.body = fail_at_7_and_3};
-    error_message err = {0};
 
     ana_spread threads = {.thread_count = 8}; // the flag is the items' own
     const ana_items items = items_of(&all, 1000000);
 
-    assert_int_equal(ana_spread_run(&threads, &items, &err), STATUS_IO);
-
-    assert_string_equal(err.message, "item 3 fails");
+    assert_fails(ana_spread_run(&threads, &items, &why), STATUS_IO, "item 3 fails");
     assert_int_equal(all.put_count, 3);
     assert_true(atomic_load(&all.highest) < WINDOW);
 }
@@ -197,11 +194,8 @@ static status interrupt_at_500(work *all, int64_t item, error_message *err)
 static void an_interruption_leaves_no_gap(void **state)
 {
     work all = {.body = interrupt_at_500};
-    error_message err = {0};
 
-    assert_int_equal(spread(&all, 10000000, 4, &err), STATUS_BACKEND);
-
-    assert_string_equal(err.message, "interrupted");
+    assert_fails(spread(&all, 10000000, 4, &why), STATUS_BACKEND, "interrupted");
     assert_true(all.put_count > 0);
     assert_int_equal(all.put_count, all.last_put + 1);
     assert_true(all.put_count < 10000000);
@@ -210,11 +204,8 @@ static void an_interruption_leaves_no_gap(void **state)
 static void what_cannot_be_put_ends_the_whole(void **state)
 {
     work all = {.before_put = refuse_10};
-    error_message err = {0};
 
-    assert_int_equal(spread(&all, 1000000, 4, &err), STATUS_IO);
-
-    assert_string_equal(err.message, "disk full");
+    assert_fails(spread(&all, 1000000, 4, &why), STATUS_IO, "disk full");
     assert_int_equal(all.put_count, 10);
 }
 

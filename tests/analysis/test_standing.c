@@ -59,7 +59,7 @@ static void the_pareto_set_is_what_nothing_beats(void **state)
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
         rng generator = rng_init(seed, 0);
-        arena *memory = arena_create(1 << 14);
+        arena_reset(memory);
         ana_point points[POINTS];
         ana_standing standing;
         for (int index = 0; index < POINTS; index++) {
@@ -75,7 +75,6 @@ static void the_pareto_set_is_what_nothing_beats(void **state)
                 fail_msg("seed %d, point %d", (int)seed, index);
             }
         }
-        arena_destroy(memory);
     }
 }
 
@@ -90,7 +89,7 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
 {
     for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
         rng generator = rng_init(17, (uint64_t)objective);
-        arena *memory = arena_create(1 << 14);
+        arena_reset(memory);
         ana_point points[POINTS];
         ana_standing standing;
         for (int index = 0; index < POINTS; index++) {
@@ -110,13 +109,11 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
             assert_true(there <= here);
             if (there == here) assert_true(before->train_ns <= point->train_ns);
         }
-        arena_destroy(memory);
     }
 }
 
 static void points_that_are_alike_end_where_one_figure_differs(void **state)
 {
-    arena *memory = *state;
     const ana_point point = {.iteration_ns = 2,
                              .train_ns = 2,
                              .per_second = 0.5,
@@ -142,10 +139,8 @@ enum { DRAWS = 400, POINTS_MAX = 5 };
 
 static void rank(const double *values, int point_count, int draw_count, ana_ranked *standings)
 {
-    arena *memory = arena_create(1 << 16);
     const ana_losses losses = {values, point_count, draw_count};
     ana_rank(&losses, memory, standings);
-    arena_destroy(memory);
 }
 
 static void quantiles_lie_between_the_draws_beside_them(void **state)

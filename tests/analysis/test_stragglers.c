@@ -6,27 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static arena *memory;
-
-static int open_memory(void **state)
-{
-    memory = arena_create(1 << 20);
-    return 0;
-}
-
-static int close_memory(void **state)
-{
-    arena_destroy(memory);
-    return 0;
-}
-
 static ana_op_run *make_run(const planted *how)
 {
-    error_message err = {0};
     trace_op_table *table = arena_array(memory, 1, sizeof *table);
     ana_op_run *run = arena_array(memory, 1, sizeof *run);
-    *table = plant(how, memory);
-    if (ana_op_run_make(table, memory, run, &err) != STATUS_OK) fail_msg("%s", err.message);
+    *table = plant(how);
+    require(ana_op_run_make(table, memory, run, &why));
     return run;
 }
 
@@ -112,10 +97,9 @@ static void slowdowns_are_those_of_the_definition(void **state)
 static void what_cannot_be_matched_is_refused(void **state)
 {
     planted how = planted_of((planted){0});
-    error_message err = {0};
     ana_op_run run;
     how.step_count = 1;
-    trace_op_table table = plant(&how, memory);
+    trace_op_table table = plant(&how);
     for (int64_t op = 0; op < table.op_count; op++) { // a send of replica 2, stage 1 is lost
         const trace_table_op *each = &table.ops[op];
         if (each->replica != 2 || each->stage != 1 || each->name != NAME_SEND_FORWARD) continue;
@@ -125,24 +109,21 @@ static void what_cannot_be_matched_is_refused(void **state)
         break;
     }
 
-    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
-
-    assert_string_equal(err.message, "step 0, replica 2, stage 1: 7 sends beside 8 ops that make a "
-                                     "message: they cannot be matched");
-    table = plant(&how, memory);
+    assert_fails(ana_op_run_make(&table, memory, &run, &why), STATUS_FORMAT,
+                 "step 0, replica 2, stage 1: 7 sends beside 8 ops that make a "
+                 "message: they cannot be matched");
+    table = plant(&how);
     table.op_count--; // the last op: optimizer of the last worker
     table.ops[table.op_count - 1].name = NAME_GATHER;
-    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
-    assert_string_equal(err.message,
-                        "step 0, replica 3, stage 3: 2 params-all-gather beside 1 of another "
-                        "worker that takes part: they cannot be matched");
+    assert_fails(ana_op_run_make(&table, memory, &run, &why), STATUS_FORMAT,
+                 "step 0, replica 3, stage 3: 2 params-all-gather beside 1 of another "
+                 "worker that takes part: they cannot be matched");
 }
 
 static void collectives_in_another_order_wait_in_a_circle(void **state)
 {
     static const char *names[] = {"a", "b"};
     static trace_op_kind kinds[] = {TRACE_OP_WORLD, TRACE_OP_WORLD};
-    error_message err = {0};
     ana_op_run run;
     trace_table_op ops[] = {
         {.rank = 0, .name = 1, .begin_ns = 0, .end_ns = 1000000},
@@ -159,10 +140,9 @@ static void collectives_in_another_order_wait_in_a_circle(void **state)
                                   .op_count = 4,
                                   .ops = ops};
 
-    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
-
-    assert_string_equal(err.message, "step 0: 4 ops wait for each other in a circle: the order of "
-                                     "messages or collectives differs between workers");
+    assert_fails(ana_op_run_make(&table, memory, &run, &why), STATUS_FORMAT,
+                 "step 0: 4 ops wait for each other in a circle: the order of "
+                 "messages or collectives differs between workers");
 }
 
 /// The causes that are named of a planted run, with commas between.
@@ -252,16 +232,15 @@ static void drop_messages(trace_op_table *table)
 static void messages_that_were_not_recorded_are_no_pauses(void **state)
 {
     planted how = planted_of((planted){0});
-    error_message err = {0};
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;
     how.slow_link_replica = 1;
     how.slow_link_ns = 30000000;
-    trace_op_table table = plant(&how, memory);
+    trace_op_table table = plant(&how);
     drop_messages(&table);
 
-    if (ana_op_run_make(&table, memory, &run, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(ana_op_run_make(&table, memory, &run, &why));
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
 

@@ -1,6 +1,6 @@
 /// The study file: what it means, and that everything wrong in it is named.
 #include "analysis/study/study.h"
-#include "tests/assert_close.h"
+#include "base/file.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -8,29 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/// A study on disk, removed with its folder.
-typedef struct study_file {
-    char folder[64];
+static char folder[64];
+static ana_study study;
+
+/// Opens a study that is a file of a folder of its own, which is removed again.
+///
+/// @param costs in place of the study's own. NULL: its own
+static void open_study(const char *content, const char *costs)
+{
     char path[96];
-} study_file;
-
-static study_file write_study(const char *content)
-{
-    study_file file;
-    snprintf(file.folder, sizeof file.folder, "%s/dynmo-study-XXXXXX", P_tmpdir);
-    assert_non_null(mkdtemp(file.folder));
-    snprintf(file.path, sizeof file.path, "%s/s.json", file.folder);
-    FILE *stream = fopen(file.path, "w");
-    assert_non_null(stream);
-    fputs(content, stream);
-    fclose(stream);
-    return file;
-}
-
-static void remove_study(const study_file *file)
-{
-    unlink(file->path);
-    rmdir(file->folder);
+    snprintf(folder, sizeof folder, "%s/dynmo-study-XXXXXX", P_tmpdir);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/s.json", folder);
+    assert_ok(file_write(path, content, strlen(content), NULL));
+    const status opened = ana_study_open(path, costs, memory, &study, &why);
+    unlink(path);
+    rmdir(folder);
+    require(opened);
 }
 
 #define STUDY(rest) "{\"schema\":\"dynmo-study/1\",\"trace\":\"t.db\"" rest "}"
@@ -41,13 +35,9 @@ static void remove_study(const study_file *file)
 
 static void a_short_study_gets_stated_defaults(void **state)
 {
-    arena *memory = *state;
-    const study_file file = write_study(STUDY(STAGES));
-    ana_study study;
+    open_study(STUDY(STAGES), NULL);
     char trace[128];
-    snprintf(trace, sizeof trace, "%s/t.db", file.folder);
-
-    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
+    snprintf(trace, sizeof trace, "%s/t.db", folder);
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
     assert_string_equal(study.run.schedule, "zb-h1");
@@ -56,20 +46,16 @@ static void a_short_study_gets_stated_defaults(void **state)
     assert_string_equal(study.balancings[0].label, "even");
     assert_string_equal(study.balancings[3].label, "partition on-change");
     ana_study_close(&study);
-    remove_study(&file);
 }
 
 static void values_carry_the_origin_that_the_study_states(void **state)
 {
-    arena *memory = *state;
-    const study_file file = write_study(
-        STUDY(STAGES ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
+    open_study(STUDY(STAGES
+                     ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
                      "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9,"
                      "\"state_bytes_per_parameter\":18},"
-                     "\"sources\":{\"cluster.links\":\"measured\"}"));
-    ana_study study;
-
-    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
+                     "\"sources\":{\"cluster.links\":\"measured\"}"),
+               NULL);
 
     int measured = 0;
     int given = 0;
@@ -83,54 +69,39 @@ static void values_carry_the_origin_that_the_study_states(void **state)
     assert_int_equal(study.inter_node.bytes_per_s, 7);
     assert_int_equal(study.intra_node.latency_ns, -1);
     ana_study_close(&study);
-    remove_study(&file);
 }
 
 static void the_command_line_overrides_where_costs_come_from(void **state)
 {
-    arena *memory = *state;
-    const study_file file = write_study(STUDY(STAGES));
-    ana_study study;
-    error_message err = {0};
-
-    assert_ok(ana_study_open(file.path, "other.db", memory, &study, &err));
+    open_study(STUDY(STAGES), "other.db");
     assert_string_equal(study.trace_path, "other.db");
     ana_study_close(&study);
-    remove_study(&file);
 }
 
 static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
 {
-    arena *memory = *state;
-    const study_file file =
-        write_study("{\"schema\":\"dynmo-study/"
-                    "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}");
-    ana_study study;
+    open_study("{\"schema\":\"dynmo-study/"
+               "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}",
+               NULL);
     char hardware[128];
-    snprintf(hardware, sizeof hardware, "%s/own.json", file.folder);
-
-    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
+    snprintf(hardware, sizeof hardware, "%s/own.json", folder);
 
     assert_string_equal(study.model, "llama-moe-3.5b");
     assert_string_equal(study.hardware, hardware);
     ana_study_close(&study);
-    remove_study(&file);
 }
 
 static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
 {
-    arena *memory = *state;
-    const study_file file = write_study(
-        STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
+    open_study(STUDY(STAGES
+                     ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
                      "\"balancing\":[{\"balancer\":\"partition\"},"
                      "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
                      "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\","
                      "\"information\":\"foresight\",\"migration\":"
                      "{\"slack\":0.03,\"relabel\":true,\"overlap\":true,\"hysteresis\":0.01},"
-                     "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
-    ana_study study;
-
-    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
+                     "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"),
+               NULL);
 
     const ana_balancing *row = study.balancings;
     assert_int_equal(row[0].repack.options.kind, BAL_REPACK_NONE); // never: keeps its ranks too
@@ -145,15 +116,10 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                                       "overlap hysteresis 0.01 repack published lend");
     assert_non_null(ana_inputs_find(&study.inputs, "balancing[2].migration.slack"));
     ana_study_close(&study);
-    remove_study(&file);
 }
 
 static void what_a_run_is_like_is_read(void **state)
 {
-    arena *memory = *state;
-    ana_study study;
-    error_message err;
-
     assert_ok(ana_study_open_text(
         "s",
         STUDY(STAGES ",\"cluster\":{\"send\":\"rendezvous\",\"links\":{\"shared\":true}},"
@@ -164,7 +130,7 @@ static void what_a_run_is_like_is_read(void **state)
                      "\"messages\":{\"factor\":2.5,\"sigma\":1,\"factor_max\":4},"
                      "\"links\":[{\"between\":[2,1],\"factor\":4,\"delay_ns\":9,\"from\":3,"
                      "\"to\":5},{\"between\":[0,1]}]}"),
-        "{}", memory, &study, &err));
+        "{}", memory, &study, &why));
 
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
@@ -186,7 +152,7 @@ static void what_a_run_is_like_is_read(void **state)
     assert_int_equal(read->links[0].first_iteration, 3);
     assert_int_equal(read->links[0].end_iteration, 6);
     assert_true(read->links[1].time_factor == 1);
-    assert_ok(bal_disturbance_check(read, 4, &err));
+    assert_ok(bal_disturbance_check(read, 4, &why));
     ana_study_close(&study);
 }
 
@@ -261,12 +227,10 @@ static void what_is_wrong_is_named(void **state)
          "'threshold'"},
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        ana_study study;
-        error_message err = {0};
         const char *message = cases[index].message;
         const status code =
-            ana_study_open_text("s", cases[index].content, "{}", *state, &study, &err);
-        const char *found = err.message[0] == 's' ? err.message + 1 : err.message;
+            ana_study_open_text("s", cases[index].content, "{}", memory, &study, &why);
+        const char *found = why.message[0] == 's' ? why.message + 1 : why.message;
         if (strncmp(found, message, strlen(message)) != 0) {
             fail_msg("'%s', not '%s'", found, message);
         }

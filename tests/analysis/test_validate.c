@@ -2,25 +2,11 @@
 /// hand.
 #include "analysis/validate/real_runs.h"
 #include "analysis/validate/validate.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static arena *memory;
-
-static int begin(void **state)
-{
-    memory = arena_create(4096);
-    return 0;
-}
-
-static int end(void **state)
-{
-    arena_destroy(memory);
-    return 0;
-}
 
 static status read_runs(const char *text, const char *renamed, const char *constants,
                         ana_real_runs *runs, error_message *err)
@@ -51,23 +37,21 @@ static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void
 static void bad_columns_and_cells_are_named(void **state)
 {
     ana_real_runs runs;
-    error_message err = {0};
     int value = 0;
 
-    assert_int_equal(read_runs("tp\n1\n", "", "", &runs, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "r.csv: no column says what was measured: measured_ms, "
-                                     "measured_s or tokens_per_s_per_gpu");
-    assert_int_equal(read_runs("tp,time,measured_ms\n1,2,3\n", "", "", &runs, &err), STATUS_FORMAT);
-    assert_string_equal(err.message,
-                        "r.csv: columns 'measured_ms' and 'time' are both measured_ms");
-    assert_int_equal(read_runs("time\n1\n", "", "tpp=1", &runs, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "--set: no column is called 'tpp'"));
-    assert_int_equal(read_runs("time\n1\n", "tp", "", &runs, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "--columns: 'tp' is no COLUMN=VALUE");
-    assert_int_equal(read_runs("time\n1\n", "tp=tensor", "", &runs, &err), STATUS_INVALID);
+    assert_fails(read_runs("tp\n1\n", "", "", &runs, &why), STATUS_FORMAT,
+                 "r.csv: no column says what was measured: measured_ms, "
+                 "measured_s or tokens_per_s_per_gpu");
+    assert_fails(read_runs("tp,time,measured_ms\n1,2,3\n", "", "", &runs, &why), STATUS_FORMAT,
+                 "r.csv: columns 'measured_ms' and 'time' are both measured_ms");
+    assert_fails_naming(read_runs("time\n1\n", "", "tpp=1", &runs, &why), STATUS_INVALID,
+                        "--set: no column is called 'tpp'");
+    assert_fails(read_runs("time\n1\n", "tp", "", &runs, &why), STATUS_INVALID,
+                 "--columns: 'tp' is no COLUMN=VALUE");
+    assert_int_equal(read_runs("time\n1\n", "tp=tensor", "", &runs, &why), STATUS_INVALID);
     assert_ok(read_runs("time,tp\n1,1.5\n", "", "", &runs, NULL));
-    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "r.csv:2: tp: '1.5' is not an integer");
+    assert_fails(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, &why), STATUS_FORMAT,
+                 "r.csv:2: tp: '1.5' is not an integer");
 }
 
 static status study_of(const char *text, ana_real_measured *measured, text_buffer *out,
@@ -128,7 +112,6 @@ static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
 static void rows_that_do_not_add_up_are_named(void **state)
 {
     ana_real_measured measured = {0};
-    error_message err = {0};
     const struct {
         const char *text;
         const char *message;
@@ -141,8 +124,8 @@ static void rows_that_do_not_add_up_are_named(void **state)
     };
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         text_buffer out = {0};
-        assert_int_equal(study_of(rows[row].text, &measured, &out, &err), STATUS_FORMAT);
-        assert_string_equal(err.message, rows[row].message);
+        assert_fails(study_of(rows[row].text, &measured, &out, &why), STATUS_FORMAT,
+                     rows[row].message);
         text_free(&out);
     }
 }
@@ -191,14 +174,12 @@ static void scores_are_those_worked_out_by_hand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            columns_are_found_by_other_names_and_constants_fill_empty_cells, begin, end),
-        cmocka_unit_test_setup_teardown(bad_columns_and_cells_are_named, begin, end),
-        cmocka_unit_test_setup_teardown(a_row_becomes_the_study_that_would_have_been_asked, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(layers_that_do_not_divide_are_laid_out_by_hand, begin, end),
-        cmocka_unit_test_setup_teardown(rows_that_do_not_add_up_are_named, begin, end),
-        cmocka_unit_test_setup_teardown(scores_are_those_worked_out_by_hand, begin, end),
+        cmocka_unit_test(columns_are_found_by_other_names_and_constants_fill_empty_cells),
+        cmocka_unit_test(bad_columns_and_cells_are_named),
+        cmocka_unit_test(a_row_becomes_the_study_that_would_have_been_asked),
+        cmocka_unit_test(layers_that_do_not_divide_are_laid_out_by_hand),
+        cmocka_unit_test(rows_that_do_not_add_up_are_named),
+        cmocka_unit_test(scores_are_those_worked_out_by_hand),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -8,14 +8,13 @@
 
 enum { LAYERS_MAX = 64 };
 
-static ana_verdict verdict_of(const char *name, const ana_verdict_options *options, arena *memory)
+static ana_verdict verdict_of(const char *name, const ana_verdict_options *options)
 {
     for (int index = 0; ana_claim_at(index) != NULL; index++) {
         if (strcmp(ana_claim_at(index)->name, name) != 0) continue;
         ana_verdict verdict = {0};
-        error_message err = {0};
-        if (ana_claim_try(ana_claim_at(index), options, memory, &verdict, &err) != STATUS_OK) {
-            fail_msg("%s: %s", name, err.message);
+        if (ana_claim_try(ana_claim_at(index), options, memory, &verdict, &why) != STATUS_OK) {
+            fail_msg("%s: %s", name, why.message);
         }
         return verdict;
     }
@@ -82,10 +81,9 @@ static bool breaks_lemma_1(const int64_t *weight, int layers)
 
 static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
 {
-    arena *memory = *state;
     const ana_verdict_options options = ana_verdict_options_default();
 
-    const ana_verdict verdict = verdict_of("lemma-1", &options, memory);
+    const ana_verdict verdict = verdict_of("lemma-1", &options);
 
     assert_int_equal(ana_verdict_answer(&verdict), ANA_ANSWER_CONDITIONS);
     assert_int_equal(verdict.cases[0].violation_count, 0);
@@ -119,7 +117,7 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
         const ana_layer_instance instance = {
             .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
         bal_answer settled = {0};
-        assert_ok(ana_instance_balance("diffusion-published", &instance, *state, &settled, NULL));
+        assert_ok(ana_instance_balance("diffusion-published", &instance, memory, &settled, NULL));
         const int64_t best = stages + 1; // P and 1 on two ranks, P + 1 ones on each of the others
 
         assert_int_equal(settled.bottleneck_ns * (stages + 1), best * 2 * stages);
@@ -142,8 +140,8 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
     };
     const ana_verdict_options options = {.seed = 2, .run_count = 60};
     for (size_t index = 0; index < sizeof expected / sizeof expected[0]; index++) {
-        arena *memory = arena_create(1 << 16);
-        const ana_verdict verdict = verdict_of(expected[index].name, &options, memory);
+        arena_reset(memory);
+        const ana_verdict verdict = verdict_of(expected[index].name, &options);
         assert_int_equal(ana_verdict_answer(&verdict), expected[index].answer);
         for (int tried = 0; tried < verdict.case_count; tried++) {
             assert_true(verdict.cases[tried].examined > 0);
@@ -151,17 +149,15 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
             assert_int_equal(verdict.cases[tried].violation_count > 0,
                              verdict.cases[tried].first_violation != NULL);
         }
-        arena_destroy(memory);
     }
 }
 
 /// A best assignment is one of the definition's: [ | 0 1 1] may have its loads on two ranks.
 static void the_counterexample_to_the_guarantee_breaks_it(void **state)
 {
-    arena *memory = *state;
     const ana_verdict_options options = ana_verdict_options_default();
 
-    const ana_verdict verdict = verdict_of("guarantee", &options, memory);
+    const ana_verdict verdict = verdict_of("guarantee", &options);
 
     const ana_layer_instance *example = &verdict.cases[1].example;
     bal_answer settled = {0};

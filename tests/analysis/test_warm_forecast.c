@@ -4,16 +4,14 @@
 
 #include "base/rng.h"
 #include "sim/training_play.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { RANKS = 4, LAYERS = 16, MICROBATCHES = 8, ITERATIONS = 8 };
 
 /// One plan, and the costs of an iteration.
-typedef struct setting {
-    arena *memory;
+static struct {
     bal_schedule schedule;
     bal_placed_partition plan;
     int first_layer[2 * RANKS + 1];
@@ -23,136 +21,125 @@ typedef struct setting {
     bal_layer_costs layers;
     bal_played_plan played;
     bal_machine machine;
-} setting;
+} of;
 
-static setting *begin(const char *schedule, int ranks, int microbatches)
+static ana_forecast forecast;
+
+static void begin(const char *schedule, int ranks, int microbatches)
 {
-    setting *of = memory_array(1, sizeof *of);
-    error_message err = {0};
-    of->memory = arena_create(1 << 16);
+    memset(&of, 0, sizeof of);
+    memset(&forecast, 0, sizeof forecast);
     const bal_schedule_request request = {
         .name = schedule, .rank_count = ranks, .microbatch_count = microbatches};
-    assert_ok(bal_schedule_build(&request, of->memory, &of->schedule, &err));
-    const int stages = ranks * of->schedule.chunk_count;
+    assert_ok(bal_schedule_build(&request, memory, &of.schedule, &why));
+    const int stages = ranks * of.schedule.chunk_count;
     for (int stage = 0; stage <= stages; stage++) {
-        of->first_layer[stage] = stage * LAYERS / stages;
+        of.first_layer[stage] = stage * LAYERS / stages;
     }
     for (int rank = 0; rank < ranks; rank++) {
-        of->machine_rank[rank] = rank;
+        of.machine_rank[rank] = rank;
     }
-    of->plan = (bal_placed_partition){.first_layer = of->first_layer,
-                                      .rank_count = ranks,
-                                      .chunk_count = of->schedule.chunk_count,
-                                      .placement = of->schedule.placement,
-                                      .machine_rank = of->machine_rank};
-    of->layers = (bal_layer_costs){.layer_count = LAYERS,
-                                   .microbatch_count = microbatches,
-                                   .has_split = true,
-                                   .forward_ns = of->times[0],
-                                   .backward_input_ns = of->times[1],
-                                   .backward_weight_ns = of->times[2],
-                                   .message_bytes = of->bytes};
-    of->played = (bal_played_plan){
-        .plan = &of->plan, .schedule = &of->schedule, .replicas = &of->layers, .replica_count = 1};
-    of->machine = (bal_machine){.rank_count = ranks, .ranks_per_node = ranks};
+    of.plan = (bal_placed_partition){.first_layer = of.first_layer,
+                                     .rank_count = ranks,
+                                     .chunk_count = of.schedule.chunk_count,
+                                     .placement = of.schedule.placement,
+                                     .machine_rank = of.machine_rank};
+    of.layers = (bal_layer_costs){.layer_count = LAYERS,
+                                  .microbatch_count = microbatches,
+                                  .has_split = true,
+                                  .forward_ns = of.times[0],
+                                  .backward_input_ns = of.times[1],
+                                  .backward_weight_ns = of.times[2],
+                                  .message_bytes = of.bytes};
+    of.played = (bal_played_plan){
+        .plan = &of.plan, .schedule = &of.schedule, .replicas = &of.layers, .replica_count = 1};
+    of.machine = (bal_machine){.rank_count = ranks, .ranks_per_node = ranks};
     for (int cell = 0; cell < LAYERS * MICROBATCHES; cell++) {
-        of->times[0][cell] = 1000;
-        of->times[1][cell] = 1500;
-        of->times[2][cell] = 500;
+        of.times[0][cell] = 1000;
+        of.times[1][cell] = 1500;
+        of.times[2][cell] = 500;
     }
-    return of;
-}
-
-static void end(setting *of, ana_forecast *forecast)
-{
-    ana_forecast_free(forecast);
-    arena_destroy(of->memory);
-    free(of);
 }
 
 /// What really happens on a machine with these costs, an op of which may begin late.
-static bal_timeline execute(setting *of, int64_t latency_ns)
+static bal_timeline execute(int64_t latency_ns)
 {
-    error_message err = {0};
     sim_plan_replay replay;
-    bal_machine real = of->machine;
+    bal_machine real = of.machine;
     real.intra_node.latency_ns = latency_ns;
-    assert_ok(sim_plan_replay_play(&real, &of->played, of->memory, &replay, &err));
+    assert_ok(sim_plan_replay_play(&real, &of.played, memory, &replay, &why));
     return replay.timelines[0];
 }
 
-static void add(setting *of, ana_forecast *forecast, const bal_timeline *timeline, bool changed,
-                int64_t step_ns)
+static void add(const bal_timeline *timeline, bool changed, int64_t step_ns)
 {
-    error_message err = {0};
     arena *scratch = arena_create(1 << 16);
     const ana_executed executed = {
-        .machine = &of->machine, .played = &of->played, .timelines = timeline};
-    assert_ok(ana_forecast_add(forecast, &executed, changed, step_ns, scratch, &err));
+        .machine = &of.machine, .played = &of.played, .timelines = timeline};
+    require(ana_forecast_add(&forecast, &executed, changed, step_ns, scratch, &why));
     arena_destroy(scratch);
 }
 
-static void add_profile(setting *of, ana_forecast *forecast)
+static void add_profile(void)
 {
-    const bal_timeline timeline = execute(of, 0);
+    const bal_timeline timeline = execute(0);
     for (int iteration = 0; iteration < ANA_FORECAST_PROFILE; iteration++) {
-        add(of, forecast, &timeline, false, 700);
+        add(&timeline, false, 700);
     }
 }
 
 static void slower_ops_messages_and_gaps_are_told_apart(void **state)
 {
     // One microbatch through two ranks: F0 F0 B0 B0 W, with two messages between.
-    setting *of = begin("zb-h1", 2, 1);
-    ana_forecast forecast = {0};
-    add_profile(of, &forecast);
-    bal_timeline late = execute(of, 300);
-    add(of, &forecast, &late, false, 700);
+    begin("zb-h1", 2, 1);
+    add_profile();
+    bal_timeline late = execute(300);
+    add(&late, false, 700);
     assert_int_equal(forecast.measured.op_ns, forecast.forecast.op_ns);
     assert_int_equal(forecast.measured.message_ns - forecast.forecast.message_ns, 600);
     assert_int_equal(forecast.measured.gap_ns, 0);
     // The W that ends the first rank begins later than its B ends.
-    const int last = of->schedule.first_op[1] - 1;
+    const int last = of.schedule.first_op[1] - 1;
     late.begin_ns[last] += 50;
     late.end_ns[last] += 50;
-    add(of, &forecast, &late, false, 700);
+    add(&late, false, 700);
     assert_int_equal(forecast.measured.gap_ns, 50);
     for (int cell = 0; cell < LAYERS; cell++) {
-        of->times[2][cell] *= 3;
+        of.times[2][cell] *= 3;
     }
-    late = execute(of, 0);
-    add(of, &forecast, &late, false, 900);
+    late = execute(0);
+    add(&late, false, 900);
     assert_int_equal(forecast.measured.kind_ns[OP_FORWARD], forecast.forecast.kind_ns[OP_FORWARD]);
     assert_int_equal(forecast.measured.kind_ns[OP_BACKWARD_WEIGHT] -
                          forecast.forecast.kind_ns[OP_BACKWARD_WEIGHT],
                      LAYERS * 1000);
     assert_int_equal(forecast.measured.op_ns - forecast.forecast.op_ns, LAYERS / 2 * 1000);
     assert_int_equal(forecast.measured.step_ns - forecast.forecast.step_ns, 200);
-    end(of, &forecast);
+    ana_forecast_free(&forecast);
 }
 
 static void the_warm_up_and_what_was_before_a_change_are_left_out(void **state)
 {
-    setting *of = begin("1f1b", RANKS, MICROBATCHES);
-    ana_forecast forecast = {.warmup_count = 2};
+    begin("1f1b", RANKS, MICROBATCHES);
+    forecast.warmup_count = 2;
     for (int iteration = 0; iteration < 2; iteration++) {
-        of->times[0][0] = 1000000; // cold
-        const bal_timeline cold = execute(of, 0);
-        add(of, &forecast, &cold, false, 700);
+        of.times[0][0] = 1000000; // cold
+        const bal_timeline cold = execute(0);
+        add(&cold, false, 700);
     }
-    of->times[0][0] = 1000;
-    add_profile(of, &forecast);
+    of.times[0][0] = 1000;
+    add_profile();
     for (int cell = 0; cell < LAYERS * MICROBATCHES; cell++) {
-        of->times[1][cell] /= 2;
+        of.times[1][cell] /= 2;
     }
-    const bal_timeline changed = execute(of, 0);
+    const bal_timeline changed = execute(0);
     for (int iteration = 0; iteration < ANA_FORECAST_PROFILE + 2; iteration++) {
-        add(of, &forecast, &changed, iteration == 0, 700);
+        add(&changed, iteration == 0, 700);
     }
     assert_int_equal(forecast.change_count, 1);
     assert_int_equal(forecast.iteration_count, 2);
     assert_close(ana_forecast_error_ratio(&forecast) + 1, 1, 0);
-    end(of, &forecast);
+    ana_forecast_free(&forecast);
 }
 
 /// Whatever an iteration did, its parts sum up to the time from its first begin to its last end.
@@ -162,14 +149,13 @@ static void parts_sum_up_on_random_timelines(void **state)
                                             "zb-v-hand", "dualpipe-v"};
     rng generator = rng_init(7, 1);
     for (int drawn = 0; drawn < 60; drawn++) {
-        setting *of = begin(schedules[drawn % 6], RANKS, MICROBATCHES);
-        ana_forecast forecast = {0};
-        add_profile(of, &forecast);
+        begin(schedules[drawn % 6], RANKS, MICROBATCHES);
+        add_profile();
         for (int cell = 0; cell < LAYERS * MICROBATCHES; cell++) {
-            of->times[cell % 3][cell] = rng_between(&generator, 0, 3000);
+            of.times[cell % 3][cell] = rng_between(&generator, 0, 3000);
         }
-        bal_timeline timeline = execute(of, rng_between(&generator, 0, 2000));
-        const int ops = of->schedule.first_op[RANKS];
+        bal_timeline timeline = execute(rng_between(&generator, 0, 2000));
+        const int ops = of.schedule.first_op[RANKS];
         const int64_t late_ns = rng_between(&generator, 0, 500); // the host, before every iteration
         int64_t end_ns = 0;
         for (int op = 0; op < ops; op++) {
@@ -181,9 +167,9 @@ static void parts_sum_up_on_random_timelines(void **state)
         for (int op = 0; op < ops; op++) {
             if (timeline.begin_ns[op] < begin_ns) begin_ns = timeline.begin_ns[op];
         }
-        add(of, &forecast, &timeline, false, 0);
+        add(&timeline, false, 0);
         assert_int_equal(ana_time_parts_ns(&forecast.measured), end_ns - begin_ns);
-        end(of, &forecast);
+        ana_forecast_free(&forecast);
     }
 }
 
@@ -194,5 +180,5 @@ int main(void)
         cmocka_unit_test(the_warm_up_and_what_was_before_a_change_are_left_out),
         cmocka_unit_test(parts_sum_up_on_random_timelines),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,25 +6,24 @@
 #include "balance/schedule/schedule.h"
 #include "balance/timeline.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 
 static inline bal_schedule reference_build(const char *name, int rank_count, int microbatch_count,
-                                           int chunk_count, arena *memory)
+                                           int chunk_count)
 {
     const bal_schedule_request request = {.name = name,
                                           .rank_count = rank_count,
                                           .microbatch_count = microbatch_count,
                                           .chunk_count = chunk_count};
     bal_schedule schedule = {0};
-    error_message err = {0};
-    require(bal_schedule_build(&request, memory, &schedule, &err), &err);
+    require(bal_schedule_build(&request, memory, &schedule, &why));
     return schedule;
 }
 
 /// Copies count values into the arena, or count times values[0] where only_first.
-static inline int64_t *reference_row(const int64_t *values, int count, bool only_first,
-                                     arena *memory)
+static inline int64_t *reference_row(const int64_t *values, int count, bool only_first)
 {
     int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
     assert_non_null(row);
@@ -37,20 +36,19 @@ static inline int64_t *reference_row(const int64_t *values, int count, bool only
 /// One cost for all stages.
 static inline bal_stage_costs reference_uniform_costs(int stage_count, int64_t forward_ns,
                                                       int64_t input_ns, int64_t weight_ns,
-                                                      int64_t send_ns, const int64_t *memory_fbw,
-                                                      arena *memory)
+                                                      int64_t send_ns, const int64_t *memory_fbw)
 {
     return (bal_stage_costs){
         .stage_count = stage_count,
         .microbatch_count = 1,
-        .forward_ns = reference_row(&forward_ns, stage_count, true, memory),
-        .backward_input_ns = reference_row(&input_ns, stage_count, true, memory),
-        .backward_weight_ns = reference_row(&weight_ns, stage_count, true, memory),
-        .send_forward_ns = reference_row(&send_ns, stage_count, true, memory),
-        .send_backward_ns = reference_row(&send_ns, stage_count, true, memory),
-        .memory_forward = reference_row(&memory_fbw[0], stage_count, true, memory),
-        .memory_backward_input = reference_row(&memory_fbw[1], stage_count, true, memory),
-        .memory_backward_weight = reference_row(&memory_fbw[2], stage_count, true, memory),
+        .forward_ns = reference_row(&forward_ns, stage_count, true),
+        .backward_input_ns = reference_row(&input_ns, stage_count, true),
+        .backward_weight_ns = reference_row(&weight_ns, stage_count, true),
+        .send_forward_ns = reference_row(&send_ns, stage_count, true),
+        .send_backward_ns = reference_row(&send_ns, stage_count, true),
+        .memory_forward = reference_row(&memory_fbw[0], stage_count, true),
+        .memory_backward_input = reference_row(&memory_fbw[1], stage_count, true),
+        .memory_backward_weight = reference_row(&memory_fbw[2], stage_count, true),
     };
 }
 
@@ -131,13 +129,13 @@ static inline int reference_advance(const bal_timeline *timeline, const bal_stag
 
 /// Plays an order that can be played.
 static inline bal_timeline reference_play(const bal_schedule *schedule,
-                                          const bal_stage_costs *costs, arena *memory)
+                                          const bal_stage_costs *costs)
 {
     const int op_count = schedule->first_op[schedule->rank_count];
     const int64_t unknown = -1;
     const bal_timeline timeline = {.schedule = schedule,
-                                   .begin_ns = reference_row(&unknown, op_count, true, memory),
-                                   .end_ns = reference_row(&unknown, op_count, true, memory)};
+                                   .begin_ns = reference_row(&unknown, op_count, true),
+                                   .end_ns = reference_row(&unknown, op_count, true)};
     int *next = arena_array(memory, (size_t)schedule->rank_count, sizeof *next);
     assert_non_null(next);
     for (int rank = 0; rank < schedule->rank_count; rank++) {

@@ -4,10 +4,11 @@
 
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 static inline status search(const char *name, int ranks, int microbatches,
                             const bal_stage_costs *costs, const int64_t *memory_limit,
-                            arena *memory, bal_schedule *schedule, error_message *err)
+                            bal_schedule *schedule, error_message *err)
 {
     const bal_schedule_request request = {.name = name,
                                           .rank_count = ranks,
@@ -17,8 +18,7 @@ static inline status search(const char *name, int ranks, int microbatches,
     return bal_schedule_build(&request, memory, schedule, err);
 }
 
-static inline int64_t *random_row(rng *generator, int count, int64_t low, int64_t high,
-                                  arena *memory)
+static inline int64_t *random_row(rng *generator, int count, int64_t low, int64_t high)
 {
     int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
     for (int index = 0; index < count; index++) {
@@ -28,11 +28,11 @@ static inline int64_t *random_row(rng *generator, int count, int64_t low, int64_
 }
 
 /// @param columns 1, or the microbatches where times vary by them
-static inline bal_stage_costs random_costs(rng *generator, int stages, int columns, arena *memory)
+static inline bal_stage_costs random_costs(rng *generator, int stages, int columns)
 {
     const int64_t high = rng_below(generator, 2) == 0 ? 10 : 3000;
-    int64_t *forward = random_row(generator, stages, 1, 5, memory);
-    int64_t *weight = random_row(generator, stages, -3, 0, memory);
+    int64_t *forward = random_row(generator, stages, 1, 5);
+    int64_t *weight = random_row(generator, stages, -3, 0);
     int64_t *input = arena_array(memory, (size_t)stages, sizeof *input);
     for (int stage = 0; stage < stages; stage++) {
         input[stage] = -forward[stage] - weight[stage];
@@ -40,11 +40,11 @@ static inline bal_stage_costs random_costs(rng *generator, int stages, int colum
     return (bal_stage_costs){
         .stage_count = stages,
         .microbatch_count = columns,
-        .forward_ns = random_row(generator, stages * columns, 0, high, memory),
-        .backward_input_ns = random_row(generator, stages * columns, 0, high, memory),
-        .backward_weight_ns = random_row(generator, stages * columns, 0, high, memory),
-        .send_forward_ns = random_row(generator, stages, 0, high / 4, memory),
-        .send_backward_ns = random_row(generator, stages, 0, high / 4, memory),
+        .forward_ns = random_row(generator, stages * columns, 0, high),
+        .backward_input_ns = random_row(generator, stages * columns, 0, high),
+        .backward_weight_ns = random_row(generator, stages * columns, 0, high),
+        .send_forward_ns = random_row(generator, stages, 0, high / 4),
+        .send_backward_ns = random_row(generator, stages, 0, high / 4),
         .memory_forward = forward,
         .memory_backward_input = input,
         .memory_backward_weight = weight,
@@ -150,13 +150,13 @@ static inline int64_t smallest_span(int ranks, int microbatches, const bal_stage
                                     const int64_t *limit, int64_t below)
 {
     int64_t op_ns[SMALL_RANKS][SMALL_CODES];
-    int64_t memory[SMALL_RANKS][SMALL_CODES];
+    int64_t change[SMALL_RANKS][SMALL_CODES];
     const int chunks = costs->stage_count / ranks;
     small_search at = {.ranks = ranks,
                        .chunks = chunks,
                        .microbatches = microbatches,
                        .op_ns = (const int64_t(*)[SMALL_CODES])op_ns,
-                       .memory = (const int64_t(*)[SMALL_CODES])memory,
+                       .memory = (const int64_t(*)[SMALL_CODES])change,
                        .limit = limit,
                        .send_ns = costs->send_forward_ns[0],
                        .best = below};
@@ -171,7 +171,7 @@ static inline int64_t smallest_span(int ranks, int microbatches, const bal_stage
             const int kind = code / chunks;
             const int chunk = kind == 0 ? code : (kind + 1) * chunks - 1 - code;
             op_ns[rank][code] = times[kind][stages[chunk]];
-            memory[rank][code] = changes[kind][stages[chunk]];
+            change[rank][code] = changes[kind][stages[chunk]];
             at.left_ns[rank] += microbatches * op_ns[rank][code];
         }
     }

@@ -1,5 +1,7 @@
-/// A problem's checks, each by its message, and the arithmetic of loads.
+/// A problem's checks, each by its message, the arithmetic of loads, and the lower bound of
+/// assignments: by hand where it is met, and never above any of them.
 #include "balance/partition/chain.h"
+#include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
 
@@ -18,7 +20,6 @@ static bal_problem four_layers(void)
 
 static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
 {
-    arena *memory = *state;
     static const int64_t negative[] = {1, -2, 1, 1};
     static const int64_t huge[] = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2, 1};
     static const int64_t almost[] = {INT64_MAX, 0, 0, 0};
@@ -73,29 +74,25 @@ static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
         bal_problem problem = cases[index].problem;
         bal_layer_costs *layers = &problem.layers;
         bal_chain chain = {.layer_count = -7};
-        error_message err = {0};
         if (problem.stage_count == 0) problem.stage_count = 2;
         if (problem.stage_count < 0) problem.stage_count = 0;
         if (layers->layer_count == 0) layers->layer_count = 4;
         if (layers->microbatch_count == 0) layers->microbatch_count = 1;
         if (layers->forward_ns == NULL) layers->forward_ns = ones;
 
-        assert_int_equal(bal_chain_of(&problem, memory, &chain, &err), STATUS_INVALID);
-
-        assert_string_equal(err.message, cases[index].message);
+        assert_fails(bal_chain_of(&problem, memory, &chain, &why), STATUS_INVALID,
+                     cases[index].message);
         assert_int_equal(chain.layer_count, -7);
     }
     bal_problem timeless = four_layers();
     bal_chain chain;
-    error_message err = {0};
     timeless.layers.forward_ns = NULL;
-    assert_int_equal(bal_chain_of(&timeless, memory, &chain, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "weighing by time needs forward_ns");
+    assert_fails(bal_chain_of(&timeless, memory, &chain, &why), STATUS_INVALID,
+                 "weighing by time needs forward_ns");
 }
 
 static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
 {
-    arena *memory = *state;
     const int64_t time[] = {3, 4, 5, 6};
     const int64_t factor[] = {1500000000, 250000000};
     const int64_t fixed[] = {0, 10};
@@ -123,7 +120,6 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
 
 static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
 {
-    arena *memory = *state;
     const int64_t transfer[] = {10, 20, 30, 40};
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_TIME_TRANSFER;
@@ -140,7 +136,6 @@ static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
 
 static void microbatches_count_with_their_mean(void **state)
 {
-    arena *memory = *state;
     const int64_t forward[] = {1, 2, 10, 11};
     const int64_t input[] = {0, 0, 0, 2};
     bal_problem problem = {.layers = {.layer_count = 2,
@@ -157,7 +152,6 @@ static void microbatches_count_with_their_mean(void **state)
 
 static void parameters_know_neither_factors_nor_fixed_times(void **state)
 {
-    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_PARAMETERS;
     problem.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000};
@@ -170,29 +164,104 @@ static void parameters_know_neither_factors_nor_fixed_times(void **state)
 
 static void a_plan_that_breaks_a_rule_is_told_which(void **state)
 {
-    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.layers.embedding = true;
     problem.layers.head = true;
     problem.stage_memory_bytes = (const int64_t[]){4, 5};
     bal_chain chain;
-    error_message err = {0};
     assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
-    assert_ok(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err));
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 is left empty: empty stages are not allowed");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 3, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 with layers [0, 3) needs 6 bytes, its cap is 4");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 3}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "the plan runs from layer 0 to 3, not 0 to 4");
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 5, 4}, &err), STATUS_INFEASIBLE);
+    assert_ok(bal_chain_check(&chain, (const int[]){0, 2, 4}, &why));
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 0, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 is left empty: empty stages are not allowed");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 3, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 with layers [0, 3) needs 6 bytes, its cap is 4");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 2, 3}, &why), STATUS_INFEASIBLE,
+                 "the plan runs from layer 0 to 3, not 0 to 4");
+    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 5, 4}, &why), STATUS_INFEASIBLE);
     chain.allow_empty_stages = true;
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 0 is left empty: it must own the embedding");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 0, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 0 is left empty: it must own the embedding");
     chain.stage_memory_bytes = NULL;
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 4, 4}, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "stage 1 is left empty: it must own the head");
+    assert_fails(bal_chain_check(&chain, (const int[]){0, 4, 4}, &why), STATUS_INFEASIBLE,
+                 "stage 1 is left empty: it must own the head");
+}
+
+/// The least of the largest loads over every assignment of up to 6 layers to up to 3 ranks.
+static int64_t exhaustive_assignment(const bal_chain *chain)
+{
+    int64_t best = INT64_MAX;
+    int combinations = 1;
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        combinations *= chain->stage_count;
+    }
+    for (int code = 0; code < combinations; code++) {
+        int64_t weight[3] = {0};
+        bool owns[3] = {false};
+        int rest = code;
+        for (int layer = 0; layer < chain->layer_count; layer++) {
+            const int rank = rest % chain->stage_count;
+            rest /= chain->stage_count;
+            weight[rank] += chain->weight_before[layer + 1] - chain->weight_before[layer];
+            owns[rank] = true;
+        }
+        int64_t largest = 0;
+        for (int rank = 0; rank < chain->stage_count; rank++) {
+            if (!owns[rank]) continue;
+            const int64_t load = bal_chain_load_of_weight(chain, rank, weight[rank]);
+            if (load > largest) largest = load;
+        }
+        if (largest < best) best = largest;
+    }
+    return best;
+}
+
+static void no_assignment_beats_its_bound(void **state)
+{
+    rng random = rng_init(7, 1);
+    int met = 0;
+    for (int round = 0; round < 2000; round++) {
+        int64_t weight[6];
+        int64_t factor[3];
+        int64_t fixed[3];
+        const int layers = (int)rng_between(&random, 1, 6);
+        bal_problem problem = {
+            .layers = {.layer_count = layers, .microbatch_count = 1, .forward_ns = weight},
+            .stage_count = (int)rng_between(&random, 1, 3),
+            .allow_empty_stages = true};
+        for (int layer = 0; layer < layers; layer++) {
+            weight[layer] = rng_between(&random, 0, 30);
+        }
+        for (int rank = 0; rank < 3; rank++) {
+            factor[rank] = rng_between(&random, 500000000, 2000000000);
+            fixed[rank] = rng_between(&random, 0, 10);
+        }
+        if (rng_below(&random, 2) == 0) problem.stage_time_factor_ppb = factor;
+        if (rng_below(&random, 2) == 0) problem.stage_fixed_ns = fixed;
+        bal_chain chain;
+        arena_reset(memory);
+        assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
+
+        const int64_t bound = bal_assignment_lower_bound(&chain);
+
+        const int64_t best = exhaustive_assignment(&chain);
+        assert_true(bound <= best);
+        met += bound == best;
+    }
+    assert_true(met > 500); // and it is often the truth
+}
+
+static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state)
+{
+    const int64_t weight[] = {7, 1, 1, 1, 1};
+    bal_problem problem = {
+        .layers = {.layer_count = 5, .microbatch_count = 1, .forward_ns = weight},
+        .stage_count = 2};
+    bal_chain chain;
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
+    assert_int_equal(bal_assignment_lower_bound(&chain), 7);
+    chain.weight_before = (const int64_t[]){0, 3, 6, 9, 10, 11};
+    assert_int_equal(bal_assignment_lower_bound(&chain), 6);
 }
 
 int main(void)
@@ -204,6 +273,8 @@ int main(void)
         cmocka_unit_test(microbatches_count_with_their_mean),
         cmocka_unit_test(parameters_know_neither_factors_nor_fixed_times),
         cmocka_unit_test(a_plan_that_breaks_a_rule_is_told_which),
+        cmocka_unit_test(no_assignment_beats_its_bound),
+        cmocka_unit_test(equal_ranks_are_bound_by_the_mean_and_the_largest_layer),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

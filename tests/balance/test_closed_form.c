@@ -89,18 +89,18 @@ static int64_t closed_memory(const char *schedule, const bal_equal_stages *stage
     return block_memory(schedule, stages, rank);
 }
 
-static bal_metrics play(const char *name, const bal_equal_stages *stages, arena *memory)
+static bal_metrics play(const char *name, const bal_equal_stages *stages)
 {
     const int chunks = stages->chunk_count;
     const bal_schedule schedule =
-        reference_build(name, stages->rank_count, stages->microbatch_count, chunks, memory);
+        reference_build(name, stages->rank_count, stages->microbatch_count, chunks);
     // Copies of stages are whole.
     const int divisor = schedule.placement == BAL_PLACEMENT_BIDIRECTIONAL ? 1 : chunks;
     const bal_stage_costs costs = reference_uniform_costs(
         stages->rank_count * chunks, stages->forward_ns / divisor,
         stages->backward_input_ns / divisor, stages->backward_weight_ns / divisor, stages->send_ns,
-        (int64_t[]){1, 0, -1}, memory);
-    const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        (int64_t[]){1, 0, -1});
+    const bal_timeline timeline = reference_play(&schedule, &costs);
     int64_t *peak = arena_array(memory, (size_t)stages->rank_count, sizeof *peak);
     bal_memory_peak(&schedule, &costs, peak);
     for (int rank = 0; rank < stages->rank_count; rank++) {
@@ -127,7 +127,6 @@ static void assert_closed(bal_closed_ns form, int64_t played_ns, const char *nam
 
 static void a_form_that_holds_is_exact(void **state)
 {
-    arena *memory = *state;
     rng generator = rng_init(20240507, 0);
     int held[FAMILY_COUNT] = {0};
     for (int instance = 0; instance < 9600; instance++) {
@@ -135,7 +134,7 @@ static void a_form_that_holds_is_exact(void **state)
         const char *name = families[family];
         const bal_equal_stages stages = random_stages(&generator, name);
 
-        const bal_metrics metrics = play(name, &stages, memory);
+        const bal_metrics metrics = play(name, &stages);
 
         const bal_closed_form form = bal_closed_form_of(name, &stages);
         assert_closed(form.makespan, metrics.makespan_ns, name, instance);
@@ -152,7 +151,6 @@ static void a_form_that_holds_is_exact(void **state)
 /// One step outside each condition the formula would be wrong: ns is what it would give there.
 static void every_condition_is_needed(void **state)
 {
-    arena *memory = *state;
     const struct {
         const char *schedule;
         bal_equal_stages stages;
@@ -187,7 +185,7 @@ static void every_condition_is_needed(void **state)
             bal_closed_form_of(cases[index].schedule, &cases[index].stages);
         assert_non_null(form.span.because);
         assert_string_equal(form.span.because, cases[index].because);
-        const bal_metrics metrics = play(cases[index].schedule, &cases[index].stages, memory);
+        const bal_metrics metrics = play(cases[index].schedule, &cases[index].stages);
         if (metrics.span_ns == cases[index].formula_span_ns) {
             fail_msg("case %d: the condition is not needed", (int)index);
         }
@@ -198,7 +196,6 @@ static void every_condition_is_needed(void **state)
 /// a form holds on, it is exact.
 static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
 {
-    arena *memory = *state;
     static const char *const blocks[] = {"v-half", "v-min", "1f1b-v"};
     int held = 0;
     int refused = 0;
@@ -209,7 +206,7 @@ static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
         const int microbatches = first + (int[]){-1, 0, 1, ranks}[instance / 96];
         const bal_equal_stages stages = {ranks, microbatches > 0 ? microbatches : 1, 2, 6, 6, 6, 0};
 
-        const bal_metrics metrics = play(name, &stages, memory);
+        const bal_metrics metrics = play(name, &stages);
 
         const bal_closed_form form = bal_closed_form_of(name, &stages);
         assert_closed(form.makespan, metrics.makespan_ns, name, instance);
@@ -255,7 +252,6 @@ static void a_form_of_a_v_block_names_what_it_needs(void **state)
 
 static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
 {
-    arena *memory = *state;
     int held = 0;
     for (int ranks = 2; ranks <= 24; ranks += 2) {
         for (int microbatches = 2; microbatches <= 3 * ranks; microbatches += ranks > 8 ? 4 : 2) {
@@ -263,7 +259,7 @@ static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
                 const bal_equal_stages stages = {ranks, microbatches,           2, 1 + times % 3,
                                                  1,     times % 2 == 0 ? 0 : 3, 0};
 
-                const bal_metrics metrics = play("chimera", &stages, memory);
+                const bal_metrics metrics = play("chimera", &stages);
 
                 const bal_closed_form form = bal_closed_form_of("chimera", &stages);
                 assert_closed(form.makespan, metrics.makespan_ns, "chimera", ranks);
@@ -282,13 +278,12 @@ static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
 static void
 equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(void **state)
 {
-    arena *memory = arena_create(1 << 20);
     for (int ranks = 2; ranks <= 24; ranks += 2) {
         for (int forward = 1; forward <= 4; forward++) {
             for (int backward = forward; backward <= 8; backward++) {
                 const bal_equal_stages stages = {ranks, ranks, 2, forward, backward, 0, 0};
 
-                const bal_metrics metrics = play("chimera", &stages, memory);
+                const bal_metrics metrics = play("chimera", &stages);
 
                 assert_int_equal(metrics.makespan_ns, ranks * forward + (2 * ranks - 2) * backward);
                 const double ratio = bal_published_eq1_ratio(ranks, forward, backward, 0);
@@ -298,10 +293,9 @@ equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(voi
         }
     }
     const bal_equal_stages faster = {8, 8, 2, 4, 3, 0, 0};
-    const bal_metrics metrics = play("chimera", &faster, memory);
+    const bal_metrics metrics = play("chimera", &faster);
     assert_int_equal(metrics.makespan_ns, 14 * 4 + 8 * 3);
     assert_true(bal_published_eq1_ratio(8, 4, 3, 0) < 0.2433 && metrics.bubble_ratio > 0.2999);
-    arena_destroy(memory);
 }
 
 static void what_has_no_formula_says_so(void **state)

@@ -40,24 +40,43 @@ static bal_controller_options options_with(const char *balancer, const char *pol
     return options;
 }
 
-static bal_controller *started(const bal_controller_options *options, const int64_t *forward_ns)
+static bal_controller *controller; // that was started last
+
+static int end_controller(void **state)
 {
-    bal_controller *controller = NULL;
-    bal_decision decision;
-    const bal_layer_costs layers = costs_of(forward_ns);
-    assert_ok(bal_controller_create(options, &controller, NULL));
-    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
-    assert_int_equal(decision.reason, BAL_REASON_START);
-    return controller;
+    bal_controller_destroy(controller);
+    controller = NULL;
+    return 0;
 }
 
-static bal_decision observe(bal_controller *controller, int iteration, const int64_t *forward_ns)
+static bal_decision start_with(const bal_controller_options *options, const bal_layer_costs *layers)
 {
     bal_decision decision;
-    const bal_layer_costs layers = costs_of(forward_ns);
-    const bal_profile profile = {.iteration = iteration, .layers = &layers, .changed = true};
-    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
+    end_controller(NULL);
+    require(bal_controller_create(options, &controller, &why));
+    require(bal_controller_start(controller, layers, &decision, &why));
+    assert_int_equal(decision.reason, BAL_REASON_START);
     return decision;
+}
+
+static void start(const bal_controller_options *options, const int64_t *forward_ns)
+{
+    const bal_layer_costs layers = costs_of(forward_ns);
+    start_with(options, &layers);
+}
+
+static bal_decision observe_profile(const bal_profile *profile)
+{
+    bal_decision decision;
+    require(bal_controller_observe(controller, profile, &decision, &why));
+    return decision;
+}
+
+static bal_decision observe(int iteration, const int64_t *forward_ns)
+{
+    const bal_layer_costs layers = costs_of(forward_ns);
+    return observe_profile(
+        &(bal_profile){.iteration = iteration, .layers = &layers, .changed = true});
 }
 
 static void policies_ask_and_move_as_they_say(void **state)
@@ -115,9 +134,9 @@ static void policies_ask_and_move_as_they_say(void **state)
         bal_controller_options options = options_with(rows[row].balancer, rows[row].policy);
         options.migration.hysteresis_ratio = rows[row].hysteresis_ratio;
         options.announces_changes = rows[row].announces;
-        bal_controller *controller = started(&options, even_ns);
+        start(&options, even_ns);
         for (const step *at = rows[row].steps; at < rows[row].steps + 4 && at->forward_ns; at++) {
-            const bal_decision decision = observe(controller, at->iteration, at->forward_ns);
+            const bal_decision decision = observe(at->iteration, at->forward_ns);
             const bool was_asked = (at->flags & ASKED) != 0;
             const bool moves = at->reason != NOT && at->reason != SAME;
 
@@ -133,7 +152,6 @@ static void policies_ask_and_move_as_they_say(void **state)
             // Four microbatches under 1f1b: 300 + 4 * 300, and 200 + 4 * 400.
             assert_int_equal(decision.predicted_ns, at->cut == 3 ? 1500 : 1800);
         }
-        bal_controller_destroy(controller);
     }
 }
 
@@ -141,29 +159,24 @@ static void foresight_decides_from_the_next_iteration(void **state)
 {
     bal_controller_options options = options_with("partition", "every-iteration");
     options.information = BAL_INFORMATION_FORESIGHT;
-    bal_controller *controller = started(&options, even_ns);
+    start(&options, even_ns);
     const bal_layer_costs layers = costs_of(even_ns);
     const bal_layer_costs next = costs_of(heavy_tail_ns);
     bal_profile profile = {.iteration = 0, .layers = &layers, .next = &next};
-    bal_decision decision;
 
-    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
-    assert_int_equal(decision.plan.first_layer[1], 3);
+    assert_int_equal(observe_profile(&profile).plan.first_layer[1], 3);
     profile = (bal_profile){.iteration = 1, .layers = &layers}; // nothing follows
-    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
-    assert_int_equal(decision.plan.first_layer[1], 2);
-
-    bal_controller_destroy(controller);
+    assert_int_equal(observe_profile(&profile).plan.first_layer[1], 2);
 }
 
 static void owners_are_followed_without_time(void **state)
 {
     const bal_controller_options options = options_with("diffusion-published", "on-change");
-    bal_controller *controller = started(&options, even_ns);
+    start(&options, even_ns);
     static const int64_t light_head_ns[LAYERS] = {10, 10, 100, 100};
 
     // Of 20 and 200 the paper's sweeps make 120 and 100, then 110 and 110: two layers.
-    const bal_decision decision = observe(controller, 1, light_head_ns);
+    const bal_decision decision = observe(1, light_head_ns);
 
     assert_non_null(decision.owner);
     assert_null(decision.plan.first_layer);
@@ -171,7 +184,6 @@ static void owners_are_followed_without_time(void **state)
     assert_int_equal(decision.migration.layer_count, 2);
     assert_int_equal(decision.migration.bytes, 20);
     assert_int_equal(decision.migration_ns, 0);
-    bal_controller_destroy(controller);
 }
 
 static void memory_caps_count_what_the_schedule_holds(void **state)
@@ -181,15 +193,10 @@ static void memory_caps_count_what_the_schedule_holds(void **state)
     bal_controller_options options = options_with("partition", "on-change");
     bal_layer_costs layers = costs_of(heavy_tail_ns);
     layers.activation_bytes = activation;
-    bal_decision decision;
 
     for (int64_t cap = 59; cap <= 60; cap++) {
-        bal_controller *controller = NULL;
         options.machine.rank_memory_bytes = cap;
-        assert_ok(bal_controller_create(&options, &controller, NULL));
-        assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
-        assert_int_equal(decision.plan.first_layer[1], cap == 60 ? 3 : 2);
-        bal_controller_destroy(controller);
+        assert_int_equal(start_with(&options, &layers).plan.first_layer[1], cap == 60 ? 3 : 2);
     }
 }
 
@@ -197,20 +204,18 @@ static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **stat
 {
     bal_controller_options options = options_with("partition", "every-iteration");
     options.machine.rank_memory_bytes = 100;
-    bal_controller *controller = started(&options, even_ns);
+    start(&options, even_ns);
     static const int64_t grown[LAYERS] = {10, 10, 10, 1000};
     bal_layer_costs layers = costs_of(even_ns);
     layers.state_bytes = grown;
     const bal_profile profile = {.iteration = 7, .layers = &layers, .changed = true};
     bal_decision decision = {.microbatch_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(bal_controller_observe(controller, &profile, &decision, &err),
+    assert_int_equal(bal_controller_observe(controller, &profile, &decision, &why),
                      STATUS_INFEASIBLE);
-    assert_int_equal(strncmp(err.message, "iteration 7: ", 13), 0);
+    assert_int_equal(strncmp(why.message, "iteration 7: ", 13), 0);
     assert_int_equal(decision.microbatch_count, -7);
-    assert_int_equal(observe(controller, 8, even_ns).action, BAL_ACTION_KEEP);
-    bal_controller_destroy(controller);
+    assert_int_equal(observe(8, even_ns).action, BAL_ACTION_KEEP);
 }
 
 /// Four microbatches of the slowest stage.
@@ -240,11 +245,11 @@ static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(voi
         options.machine.ranks_per_node = 4;
         options.evaluator = &evaluator;
         options.repack.kind = BAL_REPACK_THROUGHPUT;
-        bal_controller *controller = started(&options, even_ns);
+        start(&options, even_ns);
 
-        bal_decision decision = observe(controller, 0, even_ns);
+        bal_decision decision = observe(0, even_ns);
         assert_int_equal(decision.plan.rank_count, 4);
-        decision = observe(controller, 1, light_ns);
+        decision = observe(1, light_ns);
 
         assert_int_equal(decision.action, BAL_ACTION_REPACK);
         assert_int_equal(decision.reason, BAL_REASON_SHRINK);
@@ -252,12 +257,11 @@ static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(voi
         assert_int_equal(decision.plan.first_layer[1], 1);
         assert_int_equal(decision.predicted_ns, 400);
         assert_int_equal(decision.migration.layer_count, 2);
-        assert_int_equal(observe(controller, 2, light_ns).action, BAL_ACTION_KEEP);
-        decision = observe(controller, 3, even_ns);
+        assert_int_equal(observe(2, light_ns).action, BAL_ACTION_KEEP);
+        decision = observe(3, even_ns);
         assert_int_equal(decision.reason, BAL_REASON_GROW);
         assert_int_equal(decision.plan.rank_count, 4);
         assert_int_equal(decision.migration.layer_count, 2);
-        bal_controller_destroy(controller);
     }
 }
 
@@ -268,14 +272,12 @@ static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **s
     options.evaluator = &evaluator;
     options.repack.kind = BAL_REPACK_THROUGHPUT;
     options.decision_ns = 1000000; // far more than a few iterations could save
-    bal_controller *controller = started(&options, even_ns);
+    start(&options, even_ns);
 
     // Half as much again in all, and best on two ranks as before, but cut elsewhere.
     for (int iteration = 0; iteration < 40; iteration++) {
-        assert_int_equal(observe(controller, iteration, heavy_tail_ns).action, BAL_ACTION_KEEP);
+        assert_int_equal(observe(iteration, heavy_tail_ns).action, BAL_ACTION_KEEP);
     }
-
-    bal_controller_destroy(controller);
 }
 
 static void relabelled_places_keep_layers_where_they_are(void **state)
@@ -288,20 +290,18 @@ static void relabelled_places_keep_layers_where_they_are(void **state)
     for (int relabels = 0; relabels < 2; relabels++) {
         bal_controller_options options = options_with("partition", "every-iteration");
         options.migration.relabels = relabels == 1;
-        bal_controller *controller = started(&options, heavy_tail_ns);
+        start(&options, heavy_tail_ns);
         const bal_profile profile = {.iteration = 1, .layers = &layers};
-        bal_decision decision;
 
-        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
+        bal_decision decision = observe_profile(&profile);
 
         assert_int_equal(decision.plan.first_layer[1], 1);
         assert_int_equal(decision.migration.bytes, relabels == 1 ? 20 : 60);
         assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
         // The next question starts from the ranks as they are now.
-        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
+        decision = observe_profile(&profile);
         assert_int_equal(decision.action, BAL_ACTION_KEEP);
         assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
-        bal_controller_destroy(controller);
     }
 }
 
@@ -322,18 +322,16 @@ static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         bal_controller_options options = options_with("partition", "every-iteration");
         options.migration.overlaps = rows[row].overlaps;
-        bal_controller *controller = started(&options, even_ns);
+        start(&options, even_ns);
         const bal_profile profile = {.iteration = 1,
                                      .layers = &layers,
                                      .rank_end_ns = rows[row].rank_end_ns,
                                      .makespan_ns = 1000};
-        bal_decision decision;
 
-        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
+        const bal_decision decision = observe_profile(&profile);
 
         assert_int_equal(decision.migration.time_ns, 10);
         assert_int_equal(decision.migration_ns, rows[row].exposed_ns);
-        bal_controller_destroy(controller);
     }
 }
 
@@ -351,26 +349,22 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
         options.chunk_count = 2;
         options.layer_count = 8;
         options.machine.rank_memory_bytes = cap;
-        bal_controller *controller = NULL;
-        bal_decision decision;
         bal_layer_costs layers = {.layer_count = 8,
                                   .microbatch_count = 1,
                                   .forward_ns = even,
                                   .backward_input_ns = none,
                                   .backward_weight_ns = none,
                                   .state_bytes = bytes};
-        assert_ok(bal_controller_create(&options, &controller, NULL));
-        assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
-
+        start_with(&options, &layers);
         layers.forward_ns = uneven;
-        const bal_profile profile = {.iteration = 1, .layers = &layers, .changed = true};
-        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
+
+        const bal_decision decision =
+            observe_profile(&(bal_profile){.iteration = 1, .layers = &layers, .changed = true});
 
         assert_int_equal(decision.action, cap == 40 ? BAL_ACTION_KEEP : BAL_ACTION_REBALANCE);
         assert_int_equal(decision.reason, cap == 40 ? BAL_REASON_NO_ROOM : BAL_REASON_PERIOD);
         assert_int_equal(decision.plan.first_layer[1], cap == 40 ? 2 : 3);
         assert_int_equal(decision.migration.layer_count, cap == 40 ? 0 : 2);
-        bal_controller_destroy(controller);
     }
 }
 
@@ -403,13 +397,11 @@ static void wrong_options_are_refused(void **state)
     wrong[7].repack = packs;
     wrong[8] = options_with("diffusion-coded", "shadow");
     for (size_t row = 0; row < sizeof wrong / sizeof wrong[0]; row++) {
-        bal_controller *controller = NULL;
-        error_message err = {0};
+        bal_controller *made = NULL;
 
-        assert_int_equal(bal_controller_create(&wrong[row], &controller, &err), STATUS_INVALID);
-
-        assert_string_equal(err.message, messages[row]);
-        assert_null(controller);
+        assert_fails(bal_controller_create(&wrong[row], &made, &why), STATUS_INVALID,
+                     messages[row]);
+        assert_null(made);
     }
 }
 
@@ -428,5 +420,5 @@ int main(void)
         cmocka_unit_test(a_plan_without_room_to_move_to_is_not_taken),
         cmocka_unit_test(wrong_options_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, end_controller);
 }

@@ -45,7 +45,7 @@ static random_run make_run(rng *random, int chunk_count)
 }
 
 /// Estimate over simulated makespan.
-static double estimate_share(const random_run *run, const char *schedule, arena *memory)
+static double estimate_share(const random_run *run, const char *schedule)
 {
     static const int64_t none[LAYERS_MAX] = {0};
     const bal_schedule_family *family = bal_schedule_family_find(schedule);
@@ -89,7 +89,6 @@ static double estimate_share(const random_run *run, const char *schedule, arena 
 
 static void estimates_are_never_above_the_simulated_and_not_far_below(void **state)
 {
-    arena *memory = *state;
     // The least share that 400 random plans of this seed leave, a little widened. zb-auto makes the
     // span least, which may take a longer makespan.
     static const struct {
@@ -108,7 +107,7 @@ static void estimates_are_never_above_the_simulated_and_not_far_below(void **sta
         double sum = 0;
         for (int index = 0; index < RUNS; index++) {
             const random_run run = make_run(&random, rows[row].chunk_count);
-            const double share = estimate_share(&run, rows[row].schedule, memory);
+            const double share = estimate_share(&run, rows[row].schedule);
             if (share < least) least = share;
             sum += share;
         }

@@ -67,7 +67,6 @@ static void combine(oracle *all, int rank)
 static int64_t least_of_all(const bal_joint_layers *sums, bal_joint_shape shape)
 {
     static oracle all;
-    arena *memory = arena_create(1 << 14);
     const int stages = sums->rank_count * shape.chunk_count;
     int first_layer[STAGES_MAX + 1];
     memset(&all, 0, sizeof all);
@@ -85,7 +84,6 @@ static int64_t least_of_all(const bal_joint_layers *sums, bal_joint_shape shape)
         }
         combine(&all, 0);
     } while (joint_next_partition(first_layer, stages));
-    arena_destroy(memory);
     return all.least;
 }
 
@@ -98,7 +96,6 @@ typedef struct tally {
 /// Compares the search with the exhaustive one on a case; both may find that nothing fits.
 static void compare(const joint_case *made, int chunks, bool with_loop, tally *count)
 {
-    arena *memory = arena_create(1 << 16);
     bal_joint_layers sums;
     bal_joint_answer answer;
     const bal_joint_question question = {
@@ -120,12 +117,10 @@ static void compare(const joint_case *made, int chunks, bool with_loop, tally *c
         count->reached += answer.makespan_ns == least;
         count->bound_met += answer.lower_bound_ns == least;
     }
-    arena_destroy(memory);
 }
 
 static void small_problems_are_solved_to_the_optimum(void **state)
 {
-    (void)state;
     static const struct {
         int ranks, layers, microbatches, cases;
     } sizes[] = {{2, 3, 2, 60}, {2, 5, 3, 60}, {2, 6, 4, 12},
@@ -152,7 +147,6 @@ static void small_problems_are_solved_to_the_optimum(void **state)
 /// 280 lines each.
 static void small_problems_of_two_chunks_are_solved_to_the_optimum(void **state)
 {
-    (void)state;
     tally count = {0};
     for (int index = 0; index < 16; index++) {
         rng random = rng_init(20, (uint64_t)index);
@@ -168,8 +162,7 @@ static void small_problems_of_two_chunks_are_solved_to_the_optimum(void **state)
 }
 
 /// What an order found without the rule of the first stage takes under it.
-static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_problem *whole,
-                                       arena *memory)
+static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_problem *whole)
 {
     bal_joint_layers sums;
     bal_stage_costs costs;
@@ -177,7 +170,7 @@ static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_
     assert_ok(bal_joint_layers_of(whole, memory, &sums, NULL));
     bal_joint_costs_init(&sums, found->shape, memory, &costs);
     bal_joint_costs_fill(&sums, found->shape, found->first_layer, &costs);
-    const bal_timeline timeline = reference_play(&found->order, &costs, memory);
+    const bal_timeline timeline = reference_play(&found->order, &costs);
     for (int op = 0; op < found->order.first_op[sums.rank_count]; op++) {
         if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
     }
@@ -188,14 +181,13 @@ static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_
 /// that does not know the rule finds.
 static void a_whole_first_stage_is_searched_for_and_never_worse(void **state)
 {
-    (void)state;
     tally count = {0};
     int better = 0;
     for (int index = 0; index < 60; index++) {
         rng random = rng_init(21, (uint64_t)index);
         joint_case made;
         joint_case_init(&made, 5, 2 + index % 2, 3, &random);
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         bal_joint_answer split;
         bal_joint_answer whole;
         const bal_joint_question question = {
@@ -207,12 +199,11 @@ static void a_whole_first_stage_is_searched_for_and_never_worse(void **state)
 
         if (found == STATUS_OK) {
             assert_ok(bal_joint_search(&question, memory, &whole, NULL));
-            const int64_t under = makespan_under_the_rule(&split, &made.problem, memory);
+            const int64_t under = makespan_under_the_rule(&split, &made.problem);
             assert_true(whole.makespan_ns <= under);
             assert_true(whole.makespan_ns >= split.lower_bound_ns);
             better += whole.makespan_ns < under;
         }
-        arena_destroy(memory);
     }
     print_message("a whole first stage: optimum reached in %d of %d, better than without the rule "
                   "in %d\n",
@@ -232,7 +223,6 @@ static void init_medium(joint_case *made, rng *random)
 
 static void the_makespan_never_rises_with_the_budget(void **state)
 {
-    (void)state;
     for (int index = 0; index < 8; index++) {
         rng random = rng_init(31, (uint64_t)index);
         joint_case made;
@@ -240,7 +230,7 @@ static void the_makespan_never_rises_with_the_budget(void **state)
         int64_t before = INT64_MAX;
         int64_t bound = 0;
         for (int64_t budget = 1; budget < 20000; budget = 2 * budget + 1) {
-            arena *memory = arena_create(1 << 16);
+            arena_reset(memory);
             bal_joint_answer answer;
             const bal_joint_question question = {
                 .problem = &made.problem, .play_budget = budget, .seed = 3};
@@ -250,7 +240,6 @@ static void the_makespan_never_rises_with_the_budget(void **state)
             if (bound != 0) assert_int_equal(answer.lower_bound_ns, bound);
             before = answer.makespan_ns;
             bound = answer.lower_bound_ns;
-            arena_destroy(memory);
         }
         assert_true(before < INT64_MAX);
     }
@@ -259,7 +248,6 @@ static void the_makespan_never_rises_with_the_budget(void **state)
 /// Everything that an answer says of itself is so: order, makespan, memory, counts.
 static void answers_are_what_they_say(void **state)
 {
-    (void)state;
     int solved = 0;
     for (int index = 0; index < 200; index++) {
         rng random = rng_init(32, (uint64_t)index);
@@ -268,7 +256,7 @@ static void answers_are_what_they_say(void **state)
         joint_case made;
         joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 6), &random);
         made.problem.layers.first_stage_whole = index % 2 == 1;
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         bal_joint_answer answer;
         const bal_joint_question question = {
             .problem = &made.problem, .play_budget = 600, .seed = (uint64_t)index};
@@ -276,7 +264,7 @@ static void answers_are_what_they_say(void **state)
             int64_t last = 0;
             solved++;
             assert_ok(bal_schedule_check(&answer.order, NULL, NULL));
-            const bal_timeline timeline = reference_play(&answer.order, &answer.costs, memory);
+            const bal_timeline timeline = reference_play(&answer.order, &answer.costs);
             for (int op = 0; op < answer.order.first_op[ranks]; op++) {
                 if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
             }
@@ -289,7 +277,6 @@ static void answers_are_what_they_say(void **state)
                 assert_true(answer.peak_bytes[rank] <= made.problem.stage_memory_bytes[rank]);
             }
         }
-        arena_destroy(memory);
     }
     assert_true(solved > 100);
 }
@@ -309,31 +296,26 @@ static bool go_on(void *context, int64_t play_count)
 
 static void a_listener_ends_the_search_and_leaves_the_answer_alone(void **state)
 {
-    (void)state;
     rng random = rng_init(33, 0);
     joint_case made;
     init_medium(&made, &random);
     for (int64_t stop_at = 1; stop_at < 5000; stop_at = 5 * stop_at) {
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         bal_joint_answer answer = {.makespan_ns = -7};
-        error_message err = {0};
         listened own = {.stop_at = stop_at};
         const bal_joint_listener listener = {.context = &own, .go_on = go_on};
         const bal_joint_question question = {
             .problem = &made.problem, .play_budget = 1000000, .seed = 3, .listener = &listener};
 
-        assert_int_equal(bal_joint_search(&question, memory, &answer, &err), STATUS_BACKEND);
-
-        assert_string_equal(err.message, "interrupted");
+        assert_fails(bal_joint_search(&question, memory, &answer, &why), STATUS_BACKEND,
+                     "interrupted");
         assert_int_equal(answer.makespan_ns, -7);
         assert_true(own.last >= stop_at && own.last < stop_at + 2000);
-        arena_destroy(memory);
     }
 }
 
 static void what_cannot_be_asked_is_refused(void **state)
 {
-    arena *memory = *state;
     static const int64_t ones[] = {1, 1, 1, 1};
     static const int64_t tens[] = {10, 10, 10, 10};
     static const int64_t caps[] = {45, 29};
@@ -382,11 +364,10 @@ static void what_cannot_be_asked_is_refused(void **state)
                                              .play_budget = cases[index].budget,
                                              .chunk_count = cases[index].chunks};
         bal_joint_answer answer = {.makespan_ns = -7};
-        error_message err = {0};
 
-        const status code = bal_joint_search(&question, memory, &answer, &err);
+        const status code = bal_joint_search(&question, memory, &answer, &why);
 
-        assert_string_equal(err.message, cases[index].message);
+        assert_string_equal(why.message, cases[index].message);
         assert_int_equal(code, cases[index].code);
         assert_int_equal(answer.makespan_ns, -7);
     }

@@ -15,7 +15,6 @@ static bal_layer_costs costs_with(const int64_t *forward, int columns)
 
 static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
 {
-    arena *memory = *state;
     static const int64_t forward[] = {1, 2, 10, 10, 10, 11};
     static const int64_t bytes[] = {7, 8};
     bal_layer_times times;
@@ -39,26 +38,23 @@ static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
 
 static void negative_and_huge_times_are_refused_and_the_largest_are_not(void **state)
 {
-    arena *memory = *state;
     static const int64_t negative[] = {1, 2, 3, -4};
     static const int64_t huge[] = {1, 2, INT64_MAX / 8 + 1, 0};
     // Together their bits exceed the limit; each of them does not.
     static const int64_t large[] = {INT64_C(1) << 59, (INT64_C(1) << 59) - 1, 0, 0};
     static const int64_t many[] = {INT64_MAX / 4, INT64_MAX / 4};
     bal_layer_times times;
-    error_message err = {0};
     bal_layer_times_init(&times, 2, memory);
 
     bal_layer_costs layers = costs_with(negative, 2);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "forward_ns of layer 1: -4 ns is outside [0, 1152921504606846975]");
+    assert_fails(bal_layer_times_fill(&times, &layers, &why), STATUS_INVALID,
+                 "forward_ns of layer 1: -4 ns is outside [0, 1152921504606846975]");
     layers = costs_with(huge, 2);
     assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_INVALID);
     layers = costs_with(many, 1);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "the times of all layers up to forward_ns of layer 1 exceed "
-                                     "2305843009213693951 ns");
+    assert_fails(bal_layer_times_fill(&times, &layers, &why), STATUS_INVALID,
+                 "the times of all layers up to forward_ns of layer 1 exceed "
+                 "2305843009213693951 ns");
     layers = costs_with(large, 2);
     assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     assert_int_equal(times.forward_ns[0], INT64_C(1) << 59);
@@ -133,7 +129,6 @@ static void arrays_that_come_or_go_are_seen(void **state)
 
 static void passes_keep_their_shares_and_their_sum(void **state)
 {
-    arena *memory = *state;
     bal_layer_times like;
     bal_layer_times out;
     bal_layer_times_init(&like, 4, memory);

@@ -13,64 +13,33 @@ static bal_group group_of(int ranks, int on_node)
     return (bal_group){ranks, on_node, fast, slow};
 }
 
-static void rings_take_a_step_of_an_nth_per_other_rank(void **state)
+static void collectives_take_what_their_steps_take_by_hand(void **state)
 {
-    const bal_group node = group_of(4, 4);
-    // 3 steps of 250 bytes and 10 ns of latency.
-    assert_int_equal(bal_group_all_gather_ns(&node, 1000), 780);
-    assert_int_equal(bal_group_reduce_scatter_ns(&node, 1000), 780);
-    assert_int_equal(bal_group_all_reduce_ns(&node, 1000), 1560);
-    assert_int_equal(bal_group_all_to_all_ns(&node, 1000), 780);
-    // Parts are rounded up: 251 bytes.
-    assert_int_equal(bal_group_all_gather_ns(&node, 1001), 783);
-    // Nothing still pays the latency of the steps.
-    assert_int_equal(bal_group_all_reduce_ns(&node, 0), 60);
-}
-
-static void one_rank_has_nobody_to_talk_to(void **state)
-{
-    const bal_group alone = group_of(1, 1);
-
-    assert_int_equal(bal_group_all_reduce_ns(&alone, 1000), 0);
-    assert_int_equal(bal_group_all_to_all_ns(&alone, 1000), 0);
-    assert_int_equal(bal_group_ring_step_ns(&alone, 1000), 0);
-}
-
-static void a_group_on_one_node_uses_its_links_only(void **state)
-{
-    const bal_group node = group_of(4, 4);
-
-    assert_int_equal(bal_group_all_gather_ns(&node, 1000), 780);
-    assert_int_equal(bal_group_all_to_all_ns(&node, 1000), 780);
-    assert_int_equal(bal_group_ring_step_ns(&node, 1000), 1010);
-}
-
-static void a_group_with_a_rank_per_node_is_a_ring_between_nodes(void **state)
-{
-    const bal_group apart = group_of(4, 1);
-
-    assert_int_equal(bal_group_all_reduce_ns(&apart, 1000), 2 * 3 * (100 + 2500));
-    assert_int_equal(bal_group_all_to_all_ns(&apart, 1000), 3 * (100 + 2500));
-    assert_int_equal(bal_group_ring_step_ns(&apart, 1000), 10100);
-}
-
-static void a_group_over_nodes_works_level_by_level(void **state)
-{
-    const bal_group both = group_of(8, 4); // two nodes
-
-    // Between nodes 1 step of half of 2000 / 4 bytes: 100 + 2500. On the node 3 steps of 500: 1530.
-    assert_int_equal(bal_group_all_gather_ns(&both, 2000), 2600 + 1530);
-    assert_int_equal(bal_group_reduce_scatter_ns(&both, 2000), 2600 + 1530);
-    assert_int_equal(bal_group_all_reduce_ns(&both, 2000), 2 * (2600 + 1530));
-    // 3 steps of 250 bytes on the node, 4 to the other one.
-    assert_int_equal(bal_group_all_to_all_ns(&both, 2000), 3 * 260 + 4 * 2600);
-    assert_int_equal(bal_group_ring_step_ns(&both, 2000), 20100);
-}
-
-static void a_last_node_with_fewer_ranks_counts_as_a_node(void **state)
-{
-    const bal_group uneven = group_of(6, 4);
-
+    static const struct {
+        int ranks, on_node;
+        int64_t bytes;
+        int64_t gather_ns, all_to_all_ns, ring_step_ns;
+    } cases[] = {
+        {4, 4, 1000, 780, 780, 1010}, // 3 steps of 250 bytes and 10 ns of latency
+        {4, 4, 1001, 783, 783, 1011}, // parts are rounded up: 251 bytes
+        {4, 4, 0, 30, 30, 10},        // nothing still pays the latency of the steps
+        {1, 1, 1000, 0, 0, 0},        // one rank has nobody to talk to
+        {4, 1, 1000, 3 * (100 + 2500), 3 * (100 + 2500), 10100}, // a ring between nodes
+        // Two nodes: between them 1 step of half of 2000 / 4 bytes, 100 + 2500, and 3 of 500 on the
+        // node, 1530. To all: 3 steps of 250 bytes on the node, 4 to the other one.
+        {8, 4, 2000, 2600 + 1530, 3 * 260 + 4 * 2600, 20100},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        const bal_group group = group_of(cases[each].ranks, cases[each].on_node);
+        const int64_t bytes = cases[each].bytes;
+        const int64_t gather_ns = cases[each].gather_ns;
+        assert_int_equal(bal_group_all_gather_ns(&group, bytes), gather_ns);
+        assert_int_equal(bal_group_reduce_scatter_ns(&group, bytes), gather_ns);
+        assert_int_equal(bal_group_all_reduce_ns(&group, bytes), 2 * gather_ns);
+        assert_int_equal(bal_group_all_to_all_ns(&group, bytes), cases[each].all_to_all_ns);
+        assert_int_equal(bal_group_ring_step_ns(&group, bytes), cases[each].ring_step_ns);
+    }
+    const bal_group uneven = group_of(6, 4); // a last node with fewer ranks counts as a node
     assert_int_equal(bal_group_all_gather_ns(&uneven, 2000), 2600 + 1530);
 }
 
@@ -123,12 +92,7 @@ static void more_bytes_and_slower_links_never_take_less_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_take_a_step_of_an_nth_per_other_rank),
-        cmocka_unit_test(one_rank_has_nobody_to_talk_to),
-        cmocka_unit_test(a_group_on_one_node_uses_its_links_only),
-        cmocka_unit_test(a_group_with_a_rank_per_node_is_a_ring_between_nodes),
-        cmocka_unit_test(a_group_over_nodes_works_level_by_level),
-        cmocka_unit_test(a_last_node_with_fewer_ranks_counts_as_a_node),
+        cmocka_unit_test(collectives_take_what_their_steps_take_by_hand),
         cmocka_unit_test(what_does_not_fit_saturates),
         cmocka_unit_test(gradients_are_reduced_layer_by_layer),
         cmocka_unit_test(more_bytes_and_slower_links_never_take_less_time),

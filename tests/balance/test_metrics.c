@@ -60,15 +60,14 @@ static void loads_alone_have_the_same_ratios(void **state)
 
 static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
 {
-    arena *memory = *state;
     const char *const names[] = {"gpipe", "1f1b"};
     for (int name = 0; name < 2; name++) {
         for (int p = 1; p <= 6; p++) {
             for (int m = 1; m <= 9; m++) {
-                const bal_schedule schedule = reference_build(names[name], p, m, 1, memory);
+                const bal_schedule schedule = reference_build(names[name], p, m, 1);
                 const bal_stage_costs costs =
-                    reference_uniform_costs(p, 7, 5, 4, 0, (int64_t[]){1, 0, -1}, memory);
-                const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+                    reference_uniform_costs(p, 7, 5, 4, 0, (int64_t[]){1, 0, -1});
+                const bal_timeline timeline = reference_play(&schedule, &costs);
 
                 const bal_metrics metrics = bal_metrics_of(&timeline);
 
@@ -87,11 +86,9 @@ static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
 
 static void memory_peaks_follow_the_order(void **state)
 {
-    arena *memory = *state;
-    const bal_schedule gpipe = reference_build("gpipe", 3, 5, 1, memory);
-    const bal_schedule one_f_one_b = reference_build("1f1b", 3, 5, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){10, -7, -3}, memory);
+    const bal_schedule gpipe = reference_build("gpipe", 3, 5, 1);
+    const bal_schedule one_f_one_b = reference_build("1f1b", 3, 5, 1);
+    const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){10, -7, -3});
     int64_t peak[3];
 
     bal_memory_peak(&gpipe, &costs, peak);
@@ -101,8 +98,7 @@ static void memory_peaks_follow_the_order(void **state)
     assert_int_equal(peak[0], 30);
     assert_int_equal(peak[1], 20);
     assert_int_equal(peak[2], 10);
-    const bal_stage_costs shrinking =
-        reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){-1, 0, 0}, memory);
+    const bal_stage_costs shrinking = reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){-1, 0, 0});
     bal_memory_peak(&gpipe, &shrinking, peak);
     assert_int_equal(peak[0], 0);
 }

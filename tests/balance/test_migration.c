@@ -27,7 +27,6 @@ static bal_placed_partition plan_of(const int *cuts, int ranks, const int *machi
 
 static void layers_that_change_their_rank_move_with_their_state(void **state)
 {
-    arena *memory = *state;
     static const struct {
         int before[5], after[5]; // cuts
         int ranks_before, ranks_after;
@@ -71,7 +70,6 @@ static void layers_that_change_their_rank_move_with_their_state(void **state)
 
 static void plans_of_other_models_or_machines_are_invalid(void **state)
 {
-    arena *memory = *state;
     const bal_placed_partition good = {
         .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
     const bal_placed_partition shorter = {
@@ -80,32 +78,25 @@ static void plans_of_other_models_or_machines_are_invalid(void **state)
         .first_layer = (const int[]){0, 1, 2, 3, 4, 6}, .rank_count = 5, .chunk_count = 1};
     const bal_placed_partition none = {.first_layer = (const int[]){0}, .chunk_count = 1};
     bal_migration moves = {.layer_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(
-        bal_migration_between(&good, &shorter, &layers, &machine, memory, &moves, &err),
-        STATUS_INVALID);
-    assert_string_equal(err.message, "the new plan runs from layer 0 to 5, not 0 to 6");
-    assert_int_equal(bal_migration_between(&wider, &good, &layers, &machine, memory, &moves, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "the old plan has 5 ranks, the machine 4");
-    assert_int_equal(bal_migration_between(&none, &good, &layers, &machine, memory, &moves, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "the old plan has 0 ranks of 1 chunks");
+    assert_fails(bal_migration_between(&good, &shorter, &layers, &machine, memory, &moves, &why),
+                 STATUS_INVALID, "the new plan runs from layer 0 to 5, not 0 to 6");
+    assert_fails(bal_migration_between(&wider, &good, &layers, &machine, memory, &moves, &why),
+                 STATUS_INVALID, "the old plan has 5 ranks, the machine 4");
+    assert_fails(bal_migration_between(&none, &good, &layers, &machine, memory, &moves, &why),
+                 STATUS_INVALID, "the old plan has 0 ranks of 1 chunks");
     const int64_t huge[] = {0, 0, 0, INT64_MAX, 1, 1};
     const bal_layer_costs heavy = {.layer_count = 6, .microbatch_count = 1, .state_bytes = huge};
     const bal_placed_partition all_front = {
         .first_layer = (const int[]){0, 6, 6}, .rank_count = 2, .chunk_count = 1};
-    assert_int_equal(bal_migration_between(&good, &all_front, &heavy, NULL, memory, &moves, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "state_bytes of layer 4: 1 is negative or the sum does not fit 64 bits");
+    assert_fails(bal_migration_between(&good, &all_front, &heavy, NULL, memory, &moves, &why),
+                 STATUS_INVALID,
+                 "state_bytes of layer 4: 1 is negative or the sum does not fit 64 bits");
     assert_int_equal(moves.layer_count, -7);
 }
 
 static void full_ranks_swap_only_with_room_for_a_layer(void **state)
 {
-    arena *memory = *state;
     static const int64_t bytes[] = {30, 30, 40, 20};
     const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
     const int cuts[] = {0, 2, 4};
@@ -114,25 +105,21 @@ static void full_ranks_swap_only_with_room_for_a_layer(void **state)
     bal_machine two = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 60};
     bal_migration moves;
     bal_migration_steps steps = {.step_count = -7};
-    error_message err = {0};
     assert_ok(bal_migration_between(&from, &to, &four, &two, memory, &moves, NULL));
 
-    assert_int_equal(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &err),
-                     STATUS_INFEASIBLE);
-
-    assert_string_equal(err.message,
-                        "no order of the transfers fits the memory: layer 3 (20 bytes) cannot go "
-                        "from rank 1 to rank 0, which holds 60 of its cap of 60 bytes");
+    assert_fails(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &why),
+                 STATUS_INFEASIBLE,
+                 "no order of the transfers fits the memory: layer 3 (20 bytes) cannot go "
+                 "from rank 1 to rank 0, which holds 60 of its cap of 60 bytes");
     assert_int_equal(steps.step_count, -7);
     two.rank_memory_bytes = 90;
-    assert_ok(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &err));
+    assert_ok(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &why));
     assert_int_equal(steps.step[0].layer, 0);
     assert_int_equal(steps.step[1].layer, 2); // after layer 0 has gone
 }
 
 static void transfers_begin_when_both_ranks_are_released(void **state)
 {
-    arena *memory = *state;
     static const int64_t bytes[] = {30, 30, 40, 20};
     const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
     const bal_machine alike = {.rank_count = 4, .ranks_per_node = 4, .intra_node = {5, 1000000000}};
@@ -142,7 +129,6 @@ static void transfers_begin_when_both_ranks_are_released(void **state)
     const int64_t never[] = {0, INT64_MAX - 10, 0, 0};
     bal_migration moves;
     bal_migration_steps steps;
-    error_message err = {0};
     int64_t finish = 0;
     assert_ok(bal_migration_between(&from, &to, &four, &alike, memory, &moves, NULL));
     assert_ok(bal_migration_order(&from, &moves, &four, &alike, memory, &steps, NULL));
@@ -152,9 +138,8 @@ static void transfers_begin_when_both_ranks_are_released(void **state)
     assert_int_equal(finish, 45);
     assert_ok(bal_migration_finish_ns(&steps, &four, &alike, release, memory, &finish, NULL));
     assert_int_equal(finish, 135); // 70 + 45 against 100 + 35
-    assert_int_equal(bal_migration_finish_ns(&steps, &four, &alike, never, memory, &finish, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "the transfer of layer 1 ends after 64 bits of ns");
+    assert_fails(bal_migration_finish_ns(&steps, &four, &alike, never, memory, &finish, &why),
+                 STATUS_INVALID, "the transfer of layer 1 ends after 64 bits of ns");
 }
 
 /// Whether any sequence of single sendings, each of a layer to its last rank, leads from one table
@@ -196,7 +181,6 @@ static bool is_reachable(const int64_t *bytes, int count, int64_t cap, const int
 
 static void nearly_every_order_that_there_is_is_found(void **state)
 {
-    arena *memory = *state;
     int direct = 0;
     int direct_found = 0;
     for (uint64_t seed = 1; seed <= 5000; seed++) {

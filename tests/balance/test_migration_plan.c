@@ -192,7 +192,7 @@ static int64_t fewest(const instance *at, const bal_chain *chain, const int *giv
 ///
 /// @param count, best_count of the relabelled ones
 static void check_plan(instance *at, const bal_chain *chain, const bal_answer *decided,
-                       int64_t load_max, int *count, int *best_count, arena *memory)
+                       int64_t load_max, int *count, int *best_count)
 {
     const bool relabels = at->options.relabels;
     const int *given = at->options.slack_ratio > 0 ? NULL : decided->first_layer;
@@ -226,7 +226,6 @@ static void check_plan(instance *at, const bal_chain *chain, const bal_answer *d
 
 static void plans_move_the_fewest_bytes_of_all_within_the_slack(void **state)
 {
-    arena *memory = *state;
     int decided = 0;
     int count = 0;
     int best_count = 0;
@@ -243,9 +242,9 @@ static void plans_move_the_fewest_bytes_of_all_within_the_slack(void **state)
         }
         const double slack = (double)answer.bottleneck_ns * at.options.slack_ratio;
         const int64_t load_max = answer.bottleneck_ns + (int64_t)slack;
-        check_plan(&at, &chain, &answer, load_max, &count, &best_count, memory);
+        check_plan(&at, &chain, &answer, load_max, &count, &best_count);
         at.options.relabels = true;
-        if (seed <= 800) check_plan(&at, &chain, &answer, load_max, &count, &best_count, memory);
+        if (seed <= 800) check_plan(&at, &chain, &answer, load_max, &count, &best_count);
         decided++;
     }
     print_message("%d of %d relabelled plans move the fewest bytes of all orders\n", best_count,
@@ -316,7 +315,6 @@ static const int64_t two_layers[] = {2000, 2000, 2000, 2000};
 
 static void small_questions_have_the_answers_of_hand(void **state)
 {
-    arena *memory = *state;
     static const int even[5] = {0, 2, 4, 6, 8};
     static const int shifted[5] = {0, 4, 6, 7, 8};
     static const int heavy[5] = {0, 3, 4, 6, 8};
@@ -390,18 +388,15 @@ static void small_questions_have_the_answers_of_hand(void **state)
 
 static void what_an_evaluator_refuses_is_passed_on(void **state)
 {
-    arena *memory = *state;
-    const bal_evaluator broken = {.context = *state, .iteration_ns = wants_short_first};
+    const bal_evaluator broken = {.context = memory, .iteration_ns = wants_short_first};
     const bal_migration_options options = {.hysteresis_ratio = 0.1};
     four_ranks at;
     bal_migration_choice choice = {.cost_ns = -7};
-    error_message err = {0};
     fill_four(&at);
     at.problem.evaluator = &broken;
 
-    assert_int_equal(bal_migration_plan(&at.question, &options, memory, &choice, &err),
-                     STATUS_BACKEND);
-    assert_string_equal(err.message, "the player is out");
+    assert_fails(bal_migration_plan(&at.question, &options, memory, &choice, &why), STATUS_BACKEND,
+                 "the player is out");
     assert_int_equal(choice.cost_ns, -7);
 }
 
@@ -409,12 +404,11 @@ static void options_outside_their_limits_are_named(void **state)
 {
     const bal_migration_options slack = {.slack_ratio = -0.1};
     const bal_migration_options neighbours = {.neighbour_iterations = -1};
-    error_message err = {0};
 
-    assert_int_equal(bal_migration_options_check(&slack, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "slack_ratio -0.1 is outside [0, 1000]");
-    assert_int_equal(bal_migration_options_check(&neighbours, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "neighbour_iterations -1 is negative");
+    assert_fails(bal_migration_options_check(&slack, &why), STATUS_INVALID,
+                 "slack_ratio -0.1 is outside [0, 1000]");
+    assert_fails(bal_migration_options_check(&neighbours, &why), STATUS_INVALID,
+                 "neighbour_iterations -1 is negative");
 }
 
 int main(void)

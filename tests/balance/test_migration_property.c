@@ -161,11 +161,10 @@ static void migrate(run *at, const bal_migration_choice *choice, tally *seen)
     const bal_layer_costs layers = layers_of(at);
     const bal_placed_partition before = in_force(at);
     bal_migration_steps steps;
-    error_message err = {0};
     const status ordered = bal_migration_order(&before, &choice->migration, &layers, &at->machine,
-                                               at->memory, &steps, &err);
+                                               at->memory, &steps, &why);
     if (ordered == STATUS_INFEASIBLE) {
-        assert_non_null(strstr(err.message, "cannot go from rank"));
+        assert_non_null(strstr(why.message, "cannot go from rank"));
         seen->stuck++;
         return;
     }
@@ -214,16 +213,15 @@ static void decide(run *at, tally *seen)
                                      .neighbour_iterations = pick(at, 0, 2)};
     bal_answer answer;
     bal_migration_choice choice;
-    error_message err = {0};
     const status balanced =
-        bal_balance(bal_balancer_find("partition"), &problem, at->memory, &answer, &err);
+        bal_balance(bal_balancer_find("partition"), &problem, at->memory, &answer, &why);
     if (balanced == STATUS_INFEASIBLE) return; // so few ranks have too little memory
     assert_ok(balanced);
     const bal_migration_question question = {.problem = &problem,
                                              .first_layer = answer.first_layer,
                                              .before = &before,
                                              .machine = &at->machine};
-    assert_ok(bal_migration_plan(&question, &options, at->memory, &choice, &err));
+    assert_ok(bal_migration_plan(&question, &options, at->memory, &choice, &why));
     migrate(at, &choice, seen);
 }
 

@@ -315,7 +315,7 @@ static void fill_random(rng *random, int chunks, instance *at)
 }
 
 /// No cut of a plan within load is behind the latest or in front of the earliest.
-static void assert_between(const bal_chain *chain, int64_t load, const int *first, arena *memory)
+static void assert_between(const bal_chain *chain, int64_t load, const int *first)
 {
     int earliest[STAGES + 1];
     int latest[STAGES + 1];
@@ -328,7 +328,6 @@ static void assert_between(const bal_chain *chain, int64_t load, const int *firs
 
 static void one_chunk_equals_an_exhaustive_search(void **state)
 {
-    arena *memory = *state;
     enum { INSTANCES = 12000 };
     static const int stage_rank[STAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
     rng random = rng_init(1, 1);
@@ -353,7 +352,7 @@ static void one_chunk_equals_an_exhaustive_search(void **state)
             assert_ok(bal_partition_flattest(&chain, value, memory, first, NULL));
             assert_int_equal(judged(&at, first).bottleneck, value);
             assert_true(judged(&at, first).squares == best.squares);
-            if (chain.transfer_ns == NULL) assert_between(&chain, value, first, memory);
+            if (chain.transfer_ns == NULL) assert_between(&chain, value, first);
         }
         assert_int_equal(
             bal_partition_1f1b(&chain, at.problem.microbatch_count, memory, first, &value, NULL),
@@ -386,7 +385,6 @@ static const bal_balancer *balancer_of(const instance *at)
 
 static void two_chunks_equal_an_exhaustive_search(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(20261122, 0);
     int infeasible = 0;
     int moved = 0;
@@ -442,7 +440,6 @@ static bool knows_the_rules(const char *balancer)
 
 static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(11, 0);
     int count = 0;
     const bal_balancer *balancers = bal_balancers(&count);
@@ -451,21 +448,20 @@ static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void 
     for (int number = 0; number < 4000; number++) {
         instance at;
         bal_answer answer = {0};
-        error_message err = {0};
         arena_reset(memory);
         fill_random(&random, (int)rng_between(&random, 1, 4), &at);
         const oracle best = exhaustive(&at);
         const bal_balancer *balancer = &balancers[rng_below(&random, (uint64_t)count)];
         if (balancer->evaluates) continue;
 
-        const status result = bal_balance(balancer, &at.problem, memory, &answer, &err);
+        const status result = bal_balance(balancer, &at.problem, memory, &answer, &why);
 
         if (at.problem.chunk_count == 1 && knows_the_rules(balancer->name)) {
             assert_int_equal(result, best.is_feasible ? STATUS_OK : STATUS_INFEASIBLE);
         }
         if (result != STATUS_OK) {
             assert_true(result == STATUS_INFEASIBLE || result == STATUS_INVALID);
-            assert_true(err.message[0] != '\0');
+            assert_true(why.message[0] != '\0');
             continue;
         }
         assert_true(answer.bottleneck_lower_bound_ns <= answer.bottleneck_ns);
@@ -493,7 +489,7 @@ static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
         at.problem.rank_memory_bytes = NULL;
         at.problem.stage_memory_bytes = NULL;
         const oracle best = exhaustive(&at);
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         bal_answer answer = {0};
 
         assert_ok(bal_balance(bal_balancer_find("interleaved-partition"), &at.problem, memory,
@@ -504,7 +500,6 @@ static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
             sum += answer.bottleneck_ns;
             best_sum += best.bottleneck;
         }
-        arena_destroy(memory);
     }
     assert_true(sum <= best_sum + best_sum / 10);
 }
@@ -551,7 +546,6 @@ static void change_one(instance *at, int which)
 
 static void a_book_answers_as_if_it_had_asked(void **state)
 {
-    arena *memory = *state;
     rng random = rng_init(17, 0);
     bal_plan_book book = {0};
     int asked_anew = 0;
@@ -606,7 +600,7 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
     rng random = rng_init(96, 0);
     static int64_t forward[96];
     for (int number = 0; number < 6; number++) {
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         const bal_placement placement = number % 2 == 0 ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP;
         const bal_problem problem = long_problem(&random, 96, 24, placement, forward);
         bal_chain chain;
@@ -622,7 +616,6 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
         assert_true(plan.bottleneck >= bal_assignment_lower_bound(&chain));
         assert_true(plan.bottleneck <= 2 * stage_bottleneck);
         assert_ok(bal_chain_check(&chain, plan.first_layer, NULL));
-        arena_destroy(memory);
     }
 }
 
@@ -653,23 +646,20 @@ static void wrong_chunks_are_invalid_and_named(void **state)
         {"partition", &bound, "the objective 1f1b-bound is of one chunk per rank, not 3"},
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        arena *memory = arena_create(1 << 16);
+        arena_reset(memory);
         bal_answer answer = {.bottleneck_ns = -7};
-        error_message err = {0};
 
         const status result = bal_balance(bal_balancer_find(cases[index].balancer),
-                                          cases[index].problem, memory, &answer, &err);
+                                          cases[index].problem, memory, &answer, &why);
 
         assert_int_equal(result, STATUS_INVALID);
-        assert_string_equal(err.message, cases[index].message);
+        assert_string_equal(why.message, cases[index].message);
         assert_int_equal(answer.bottleneck_ns, -7);
-        arena_destroy(memory);
     }
 }
 
 static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
 {
-    arena *memory = *state;
     int64_t forward[] = {1, 1, 1, 1};
     int64_t bytes[] = {10, 10, 10, 10};
     const int64_t cap[] = {20, 19};
@@ -697,7 +687,7 @@ static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
 }
 
 /// A chain of layers of 1 ns on 4 ranks of two chunks in a V.
-static bal_problem even_layers(int layer_count, arena *memory)
+static bal_problem even_layers(int layer_count)
 {
     int64_t *forward = arena_array(memory, (size_t)layer_count, sizeof *forward);
     int64_t *bytes = arena_array(memory, (size_t)layer_count, sizeof *bytes);
@@ -717,12 +707,10 @@ static bal_problem even_layers(int layer_count, arena *memory)
 
 static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof(void **state)
 {
-    arena *memory = *state;
     enum { LAYERS_MANY = 4000 };
-    bal_problem problem = even_layers(LAYERS_MANY, memory);
+    bal_problem problem = even_layers(LAYERS_MANY);
     int current[9];
     bal_answer answer = {0};
-    error_message err = {0};
     for (int cut = 0; cut <= 8; cut++) {
         current[cut] = cut < 8 ? cut : LAYERS_MANY;
     }
@@ -730,20 +718,19 @@ static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof
     problem.objective = BAL_OBJECTIVE_MOVED_BYTES;
     problem.load_cap_ns = LAYERS_MANY;
 
-    const status even = bal_balance(bal_balancer_find("even"), &problem, memory, &answer, &err);
+    const status even = bal_balance(bal_balancer_find("even"), &problem, memory, &answer, &why);
 
-    require(even, &err);
+    require(even);
     assert_false(answer.optimal);
     assert_int_equal(answer.bottleneck_ns, LAYERS_MANY / 4);
-    assert_int_equal(bal_balance(bal_balancer_find("v-partition"), &problem, memory, &answer, &err),
+    assert_int_equal(bal_balance(bal_balancer_find("v-partition"), &problem, memory, &answer, &why),
                      STATUS_UNSUPPORTED);
 }
 
-static bal_chain chain_of(const bal_problem *problem, arena *memory)
+static bal_chain chain_of(const bal_problem *problem)
 {
     bal_chain chain;
-    error_message err = {0};
-    require(bal_chain_of(problem, memory, &chain, &err), &err);
+    require(bal_chain_of(problem, memory, &chain, &why));
     return chain;
 }
 
@@ -756,10 +743,9 @@ static bal_problem problem_of(const int64_t *time_ns, int layer_count, int stage
 
 static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
 {
-    arena *memory = *state;
     const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const bal_problem problem = problem_of(ones, 10, 4);
-    const bal_chain chain = chain_of(&problem, memory);
+    const bal_chain chain = chain_of(&problem);
     int first[5];
     int64_t bottleneck = 0;
 
@@ -771,63 +757,57 @@ static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
 
 static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
 {
-    arena *memory = *state;
     const int64_t time_ns[] = {5, 5, 5};
     const int64_t bytes[] = {1, 9, 1};
     bal_problem problem = problem_of(time_ns, 3, 2);
     problem.layers.state_bytes = bytes;
     problem.stage_memory_bytes = (const int64_t[]){5, 8};
-    bal_chain chain = chain_of(&problem, memory);
-    error_message err = {0};
+    bal_chain chain = chain_of(&problem);
     int first[3] = {-7, -7, -7};
     int64_t value = -7;
 
-    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &value, &err),
-                     STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "layer 1 alone (9 bytes of state) exceeds the memory cap of "
-                                     "every stage");
+    assert_fails(bal_partition_bottleneck(&chain, memory, first, &value, &why), STATUS_INFEASIBLE,
+                 "layer 1 alone (9 bytes of state) exceeds the memory cap of "
+                 "every stage");
     problem.stage_memory_bytes = (const int64_t[]){9, 9};
-    chain = chain_of(&problem, memory);
-    assert_int_equal(bal_partition_1f1b(&chain, 4, memory, first, &value, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "no plan of 2 stages keeps every stage within its memory cap "
-                                     "and non-empty: together they hold at most the first 2 of 3 "
-                                     "layers");
+    chain = chain_of(&problem);
+    assert_fails(bal_partition_1f1b(&chain, 4, memory, first, &value, &why), STATUS_INFEASIBLE,
+                 "no plan of 2 stages keeps every stage within its memory cap "
+                 "and non-empty: together they hold at most the first 2 of 3 "
+                 "layers");
     problem.stage_memory_bytes = NULL;
-    chain = chain_of(&problem, memory);
-    assert_int_equal(bal_partition_moved_bytes(&chain, (const int[]){0, 1, 1}, (const int[]){0, 1},
-                                               9, memory, first, &value, &err),
-                     STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "no plan keeps every load within load_cap_ns 9; the smallest "
-                                     "bottleneck is 10");
-    assert_int_equal(bal_partition_latest(&chain, 10, (const int[]){0, 0, 3}, first, &err),
-                     STATUS_INFEASIBLE);
-    assert_string_equal(err.message,
-                        "no plan keeps every load within 10 and its cuts within the limits");
-    assert_int_equal(bal_partition_flattest(&chain, 9, memory, first, &err), STATUS_INFEASIBLE);
+    chain = chain_of(&problem);
+    assert_fails(bal_partition_moved_bytes(&chain, (const int[]){0, 1, 1}, (const int[]){0, 1}, 9,
+                                           memory, first, &value, &why),
+                 STATUS_INFEASIBLE,
+                 "no plan keeps every load within load_cap_ns 9; the smallest "
+                 "bottleneck is 10");
+    assert_fails(bal_partition_latest(&chain, 10, (const int[]){0, 0, 3}, first, &why),
+                 STATUS_INFEASIBLE,
+                 "no plan keeps every load within 10 and its cuts within the limits");
+    assert_int_equal(bal_partition_flattest(&chain, 9, memory, first, &why), STATUS_INFEASIBLE);
     problem.weight = BAL_WEIGHT_TIME_TRANSFER;
     problem.transfer_ns = bytes;
-    chain = chain_of(&problem, memory);
-    assert_int_equal(bal_partition_flattest(&chain, 10, memory, first, &err), STATUS_INFEASIBLE);
-    assert_string_equal(err.message, "no plan keeps every load, messages included, within 10");
+    chain = chain_of(&problem);
+    assert_fails(bal_partition_flattest(&chain, 10, memory, first, &why), STATUS_INFEASIBLE,
+                 "no plan keeps every load, messages included, within 10");
     assert_int_equal(value, -7);
 }
 
 static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **state)
 {
-    arena *memory = *state;
     const int64_t large[] = {INT64_MAX / 4, 1};
     const bal_problem problem = problem_of(large, 2, 2);
-    const bal_chain chain = chain_of(&problem, memory);
-    error_message err = {0};
+    const bal_chain chain = chain_of(&problem);
     int first[3];
     int64_t value = 0;
 
-    assert_int_equal(bal_partition_1f1b(&chain, 0, memory, first, &value, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "microbatch_count 0 of the 1F1B bound is below 1");
-    assert_int_equal(bal_partition_1f1b(&chain, 4, memory, first, &value, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "loads of up to 2305843009213693952 times 4 microbatches do "
-                                     "not fit 64 bits");
-    assert_ok(bal_partition_1f1b(&chain, 3, memory, first, &value, &err));
+    assert_fails(bal_partition_1f1b(&chain, 0, memory, first, &value, &why), STATUS_INVALID,
+                 "microbatch_count 0 of the 1F1B bound is below 1");
+    assert_fails(bal_partition_1f1b(&chain, 4, memory, first, &value, &why), STATUS_INVALID,
+                 "loads of up to 2305843009213693952 times 4 microbatches do "
+                 "not fit 64 bits");
+    assert_ok(bal_partition_1f1b(&chain, 3, memory, first, &value, &why));
 }
 
 int main(void)

@@ -8,7 +8,6 @@
 
 static void what_is_written_reads_back_the_same(void **state)
 {
-    arena *memory = *state;
     const int first_layer[] = {0, 2, 2, 7};
     const int stage_ranks[] = {2, 0, 1};
     bal_schedule order;
@@ -30,10 +29,9 @@ static void what_is_written_reads_back_the_same(void **state)
     bal_plan_write(&written, &writer);
     json_document *document = NULL;
     bal_plan read;
-    error_message err = {0};
-    assert_ok(json_open_bytes("p.json", out.bytes, out.length, &document, &err));
+    assert_ok(json_open_bytes("p.json", out.bytes, out.length, &document, &why));
 
-    require(bal_plan_read(json_root(document), memory, &read, &err), &err);
+    require(bal_plan_read(json_root(document), memory, &read, &why));
 
     assert_memory_equal(read.first_layer, first_layer, sizeof first_layer);
     assert_memory_equal(read.stage_ranks, stage_ranks, sizeof stage_ranks);
@@ -105,7 +103,6 @@ static const struct {
 
 static void what_is_wrong_is_refused_by_its_place(void **state)
 {
-    arena *memory = *state;
     for (size_t row = 0; row < sizeof refusals / sizeof refusals[0]; row++) {
         const char *piece = refusals[row].piece;
         const char *message = refusals[row].message;
@@ -114,18 +111,17 @@ static void what_is_wrong_is_refused_by_its_place(void **state)
         char expected[256];
         json_document *document = NULL;
         bal_plan plan = {.rank_count = -7};
-        error_message err = {0};
         assert_non_null(at);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, refusals[row].replacement,
                  at + strlen(piece));
         assert_ok(json_open_bytes("p.json", text, strlen(text), &document, NULL));
 
-        const status code = bal_plan_read(json_root(document), memory, &plan, &err);
+        const status code = bal_plan_read(json_root(document), memory, &plan, &why);
 
         const bool is_other_version = strstr(text, "dynmo-plan/2") != NULL;
         assert_int_equal(code, is_other_version ? STATUS_UNSUPPORTED : STATUS_FORMAT);
         snprintf(expected, sizeof expected, "p.json: %s", message != NULL ? message : "");
-        if (message != NULL) assert_string_equal(err.message, expected);
+        if (message != NULL) assert_string_equal(why.message, expected);
         assert_int_equal(plan.rank_count, -7);
         json_close(document);
     }

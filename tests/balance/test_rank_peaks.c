@@ -11,14 +11,12 @@
 
 enum { MICROBATCHES = 9, RANKS = 6, CHUNKS_MAX = 3, WEIGHINGS = 8 };
 
-static bal_rank_peaks peaks_of(const char *schedule, int ranks, int chunks, int microbatches,
-                               arena *memory)
+static bal_rank_peaks peaks_of(const char *schedule, int ranks, int chunks, int microbatches)
 {
     bal_rank_peaks peaks = {0};
-    error_message err = {0};
-    if (bal_rank_peaks_of(schedule, ranks, chunks, microbatches, memory, &peaks, &err) !=
+    if (bal_rank_peaks_of(schedule, ranks, chunks, microbatches, memory, &peaks, &why) !=
         STATUS_OK) {
-        fail_msg("%s: %s", schedule, err.message);
+        fail_msg("%s: %s", schedule, why.message);
     }
     return peaks;
 }
@@ -74,12 +72,11 @@ static bool is_exceeded(const bal_rank_peaks *peaks, int rank, int peak)
 /// Compares the peaks of one order with what walking it says, whatever activations weigh.
 static void check_order(const char *name, int ranks, int chunks, int microbatches, rng *random)
 {
-    arena *memory = arena_create(1 << 15);
     bal_schedule built;
     const bal_schedule_request request = {
         .name = name, .rank_count = ranks, .chunk_count = chunks, .microbatch_count = microbatches};
     assert_ok(bal_schedule_build(&request, memory, &built, NULL));
-    const bal_rank_peaks peaks = peaks_of(name, ranks, chunks, microbatches, memory);
+    const bal_rank_peaks peaks = peaks_of(name, ranks, chunks, microbatches);
     for (int rank = 0; rank < ranks; rank++) {
         for (int peak = peaks.first_peak[rank]; peak < peaks.first_peak[rank + 1]; peak++) {
             assert_false(is_exceeded(&peaks, rank, peak));
@@ -94,7 +91,6 @@ static void check_order(const char *name, int ranks, int chunks, int microbatche
             }
         }
     }
-    arena_destroy(memory);
 }
 
 static void whatever_activations_weigh_a_rank_is_fullest_at_a_peak(void **state)
@@ -137,27 +133,24 @@ static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
     static const char *const pairs[][2] = {
         {"zb-auto", "1f1b"}, {"zb-v", "zb-v-hand"}, {"v-adaptive", "v-min"}};
     for (size_t index = 0; index < sizeof pairs / sizeof pairs[0]; index++) {
-        arena *memory = arena_create(1 << 14);
-        const bal_rank_peaks searched = peaks_of(pairs[index][0], 4, 0, 9, memory);
-        const bal_rank_peaks fixed = peaks_of(pairs[index][1], 4, 0, 9, memory);
+        arena_reset(memory);
+        const bal_rank_peaks searched = peaks_of(pairs[index][0], 4, 0, 9);
+        const bal_rank_peaks fixed = peaks_of(pairs[index][1], 4, 0, 9);
 
         assert_same_peaks(&searched, &fixed);
-        arena_destroy(memory);
     }
 }
 
 static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
 {
-    arena *memory = *state;
     bal_rank_peaks peaks = {.rank_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(bal_rank_peaks_of("zb-v", 4, 3, 8, memory, &peaks, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "chunk_count 3: schedule zb-v has 2 per rank");
-    assert_int_equal(bal_rank_peaks_of("v-half", 4, 3, 8, memory, &peaks, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "chunk_count 3: schedule v-half has 2 per rank");
-    assert_int_equal(bal_rank_peaks_of("zb-auto", 0, 1, 8, memory, &peaks, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "rank_count 0 is outside [1, 4096]");
+    assert_fails(bal_rank_peaks_of("zb-v", 4, 3, 8, memory, &peaks, &why), STATUS_INVALID,
+                 "chunk_count 3: schedule zb-v has 2 per rank");
+    assert_fails(bal_rank_peaks_of("v-half", 4, 3, 8, memory, &peaks, &why), STATUS_INVALID,
+                 "chunk_count 3: schedule v-half has 2 per rank");
+    assert_fails(bal_rank_peaks_of("zb-auto", 0, 1, 8, memory, &peaks, &why), STATUS_INVALID,
+                 "rank_count 0 is outside [1, 4096]");
     assert_int_equal(peaks.rank_count, -7);
 }
 

@@ -9,7 +9,6 @@
 
 static void options_outside_their_limits_are_named(void **state)
 {
-    (void)state;
     static const struct {
         bal_repack_options options;
         int ranks;
@@ -26,12 +25,11 @@ static void options_outside_their_limits_are_named(void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         const bal_machine machine = {.rank_count = cases[index].ranks, .ranks_per_node = 4};
-        error_message err = {0};
 
-        const status code = bal_repack_options_check(&cases[index].options, &machine, &err);
+        const status code = bal_repack_options_check(&cases[index].options, &machine, &why);
 
         assert_int_equal(code, cases[index].message == NULL ? STATUS_OK : STATUS_INVALID);
-        if (code != STATUS_OK) assert_string_equal(err.message, cases[index].message);
+        if (code != STATUS_OK) assert_string_equal(why.message, cases[index].message);
     }
 }
 
@@ -39,7 +37,6 @@ static void options_outside_their_limits_are_named(void **state)
 /// with the very numbers at which it shows.
 static void others_merge_whole_ranks_by_memory(void **state)
 {
-    (void)state;
     enum { MOST = 8 };
     static const struct {
         bal_repack_kind kind;
@@ -100,7 +97,6 @@ static void others_merge_whole_ranks_by_memory(void **state)
 
 static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **state)
 {
-    arena *memory = *state;
     static const struct {
         int ranks;
         int64_t start;
@@ -129,8 +125,6 @@ static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **
 static status play(void *context, const bal_layer_costs *layers, const bal_placed_partition *plan,
                    int microbatch_count, int64_t *iteration_ns, error_message *err)
 {
-    (void)context;
-    (void)err;
     int64_t largest = 0;
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         int64_t load = 0;
@@ -155,7 +149,7 @@ static const bal_evaluator evaluator = {.iteration_ns = play_eight, .iteration_n
 enum { LAYERS = 48, RANKS = 31 };
 
 /// One pipeline with all its arrays inside.
-typedef struct pipeline {
+static struct {
     bal_problem problem;
     bal_machine machine;
     bal_placed_partition before;
@@ -164,64 +158,69 @@ typedef struct pipeline {
     int64_t state_bytes[LAYERS];
     int64_t activation_bytes[LAYERS];
     int cuts[RANKS + 1];
-} pipeline;
+} at;
 
-static void fill_pipeline(pipeline *at, int layers, int ranks, int before)
+static bal_repack_choice choice;
+
+static void fill_pipeline(int layers, int ranks, int before)
 {
-    *at = (pipeline){0};
+    memset(&at, 0, sizeof at);
     for (int layer = 0; layer < layers; layer++) {
-        at->layer_ns[layer] = 1000;
-        at->state_bytes[layer] = 100;
-        at->activation_bytes[layer] = 10;
+        at.layer_ns[layer] = 1000;
+        at.state_bytes[layer] = 100;
+        at.activation_bytes[layer] = 10;
     }
     for (int place = 0; place <= before; place++) {
-        at->cuts[place] = place * layers / before;
+        at.cuts[place] = place * layers / before;
     }
-    at->machine = (bal_machine){.rank_count = ranks, .ranks_per_node = 2};
-    at->before =
-        (bal_placed_partition){.first_layer = at->cuts, .rank_count = before, .chunk_count = 1};
-    at->problem = (bal_problem){.layers = {.layer_count = layers,
-                                           .microbatch_count = 1,
-                                           .forward_ns = at->layer_ns,
-                                           .state_bytes = at->state_bytes,
-                                           .activation_bytes = at->activation_bytes},
-                                .microbatch_count = 8,
-                                .evaluator = &evaluator};
-    at->question = (bal_repack_question){.problem = &at->problem,
-                                         .machine = &at->machine,
-                                         .schedule = "1f1b",
-                                         .balancer = bal_balancer_find("partition"),
-                                         .before = &at->before};
+    at.machine = (bal_machine){.rank_count = ranks, .ranks_per_node = 2};
+    at.before =
+        (bal_placed_partition){.first_layer = at.cuts, .rank_count = before, .chunk_count = 1};
+    at.problem = (bal_problem){.layers = {.layer_count = layers,
+                                          .microbatch_count = 1,
+                                          .forward_ns = at.layer_ns,
+                                          .state_bytes = at.state_bytes,
+                                          .activation_bytes = at.activation_bytes},
+                               .microbatch_count = 8,
+                               .evaluator = &evaluator};
+    at.question = (bal_repack_question){.problem = &at.problem,
+                                        .machine = &at.machine,
+                                        .schedule = "1f1b",
+                                        .balancer = bal_balancer_find("partition"),
+                                        .before = &at.before};
 }
 
 /// The time of a number of ranks by asking for exactly that; -1 where it has no plan.
-static int64_t time_of(pipeline *at, int ranks, arena *memory)
+static int64_t time_of(int ranks)
 {
-    bal_repack_question question = at->question;
-    bal_machine machine = at->machine;
-    bal_placed_partition before = {.first_layer = at->cuts, .rank_count = 1, .chunk_count = 1};
-    int cuts[] = {0, at->problem.layers.layer_count};
+    bal_repack_question question = at.question;
+    bal_machine machine = at.machine;
+    bal_placed_partition before = {.first_layer = at.cuts, .rank_count = 1, .chunk_count = 1};
+    int cuts[] = {0, at.problem.layers.layer_count};
     bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .rank_count_min = ranks};
-    bal_repack_choice choice;
+    bal_repack_choice chosen;
     machine.rank_count = ranks;
     before.first_layer = cuts;
     question.machine = &machine;
     question.before = &before;
-    if (bal_repack_choose(&question, &options, memory, &choice, NULL) != STATUS_OK) return -1;
-    return choice.iteration_ns;
+    if (bal_repack_choose(&question, &options, memory, &chosen, NULL) != STATUS_OK) return -1;
+    return chosen.iteration_ns;
+}
+
+static void choose(const bal_repack_options *options)
+{
+    require(bal_repack_choose(&at.question, options, memory, &choice, &why));
 }
 
 static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
 {
-    arena *memory = *state;
     int checked = 0;
     int packed = 0;
     for (uint64_t seed = 1; seed <= 600; seed++) {
         rng random = rng_init(seed, 1);
-        pipeline at;
         const int ranks = (int)rng_between(&random, 1, 8);
         const int layers = (int)rng_between(&random, ranks, 12);
-        fill_pipeline(&at, layers, ranks, ranks);
+        fill_pipeline(layers, ranks, ranks);
         for (int layer = 0; layer < layers; layer++) {
             at.layer_ns[layer] = rng_between(&random, 0, 20);
             at.state_bytes[layer] = rng_between(&random, 1, 9);
@@ -234,18 +233,17 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
         const bool by_gpu_time = options.kind == BAL_REPACK_GPU_TIME;
         int64_t reference = -1;
         for (int count = ranks; count >= 1 && reference < 0; count--) {
-            reference = time_of(&at, count, memory);
+            reference = time_of(count);
         }
         int best = 0;
         int64_t best_ns = -1;
         for (int count = 1; count <= ranks && reference >= 0; count++) {
-            const int64_t ns = time_of(&at, count, memory);
+            const int64_t ns = time_of(count);
             if (ns < 0 || (double)ns > (double)reference * (1 + options.tolerance_ratio)) continue;
             if (best > 0 && (!by_gpu_time || count * ns >= best * best_ns)) continue;
             best = count;
             best_ns = ns;
         }
-        bal_repack_choice choice;
 
         const status chosen = bal_repack_choose(&at.question, &options, memory, &choice, NULL);
 
@@ -266,13 +264,10 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
 
 static void plateaus_are_left_at_no_cost(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
     bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
-    bal_repack_choice choice;
-    fill_pipeline(&at, 32, 31, 31);
+    fill_pipeline(32, 31, 31);
 
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
 
     assert_int_equal(choice.rank_count, 16); // 16 to 31 ranks all need two layers on some rank
     assert_int_equal(choice.iteration_ns, 16000);
@@ -280,69 +275,58 @@ static void plateaus_are_left_at_no_cost(void **state)
     assert_int_equal(choice.problem.stage_count, 16);
     assert_int_equal(choice.answer.first_layer[1], 2);
     options.tolerance_ratio = 0.5;
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
     assert_int_equal(choice.rank_count, 11); // 11 to 15 need three
     // Of 48 layers two ten times as heavy: 15 on two ranks, one alone, 15 on two, one alone, 16 on
     // two: nobody has more than one heavy layer's time.
-    fill_pipeline(&at, 48, 16, 16);
+    fill_pipeline(48, 16, 16);
     at.layer_ns[15] = at.layer_ns[31] = 10000;
     options.tolerance_ratio = 0;
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
     assert_int_equal(choice.rank_count, 8);
     assert_int_equal(choice.iteration_ns, choice.reference_ns);
 }
 
 static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
-    fill_pipeline(&at, 12, 6, 6);
+    fill_pipeline(12, 6, 6);
     const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 10};
-    bal_repack_choice choice;
-    error_message err = {0};
 
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 1);
     // Under 1f1b rank r of P' holds P' - r microbatches: 400 bytes of state and 4 * 10 * 3 on the
     // first of three ranks, 6 * 100 and 6 * 10 * 2 on the first of two.
     at.machine.rank_memory_bytes = 520;
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 3);
     at.machine.rank_memory_bytes = 99;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
-                     STATUS_INFEASIBLE);
-    assert_string_equal(
-        err.message, "no number of ranks in [1, 1] has a plan within 99 bytes of memory per rank");
+    assert_fails(bal_repack_choose(&at.question, &options, memory, &choice, &why),
+                 STATUS_INFEASIBLE,
+                 "no number of ranks in [1, 1] has a plan within 99 bytes of memory per rank");
 }
 
 static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
-    fill_pipeline(&at, 12, 4, 3); // 3 ranks take 32000, 4 take 24000
+    fill_pipeline(12, 4, 3); // 3 ranks take 32000, 4 take 24000
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.2, .grow_ratio = 0.2};
-    bal_repack_choice choice;
 
     // A third more than all ranks take: beyond the tolerance, within what is borne.
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
     assert_int_equal(choice.rank_count, 3);
     options.grow_ratio = 0.1;
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
     assert_int_equal(choice.rank_count, 4);
 }
 
 static void whole_units_are_kept(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
-    fill_pipeline(&at, 12, 6, 6);
+    fill_pipeline(12, 6, 6);
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.9, .rank_unit = 2};
-    bal_repack_choice choice;
 
     // 4 ranks take 1.5 times as long as 6; 2 take 3 times as long.
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    choose(&options);
     assert_int_equal(choice.rank_count, 4);
 }
 
@@ -356,9 +340,7 @@ static status play_with_bubble(void *context, const bal_layer_costs *layers,
 
 static void released_ranks_that_replicate_shorten_the_iteration(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
-    fill_pipeline(&at, 12, 8, 8);
+    fill_pipeline(12, 8, 8);
     const bal_evaluator bubbly = {.iteration_ns = play_eight, .iteration_ns_of = play_with_bubble};
     at.problem.evaluator = &bubbly;
     at.question.replica_count = 2;
@@ -369,36 +351,32 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
     at.problem.layers.reduction_ns = reduction_ns;
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.1, .use = BAL_RELEASED_REPLICATE};
-    bal_repack_choice choice;
-    error_message err = {0};
 
     // 16 ranks and 16 microbatches in all. 8 ranks: 2 layers, 15 steps. 6: 2 layers, 2
     // replicas, 13. 4: 3 layers, 4 replicas of 4, 7 steps. 3: 4 layers, 5 replicas, 4 at most, 6
     // steps. 2: 6 layers, 8 replicas of 2, 3 steps. 1: 12 layers, 16 replicas of 1.
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.reference_ns, 30000);
     assert_int_equal(choice.rank_count, 1);
     assert_int_equal(choice.iteration_ns, 12000);
     assert_int_equal(choice.problem.microbatch_count, 8);        // of the replicas that there were
     assert_int_equal(choice.problem.layers.reduction_ns[0], 30); // 2 * 15 / 16 against 2 * 1 / 2
     at.machine.rank_memory_bytes = 400; // three layers of 100 and 10 * inflight
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 6); // on 5 ranks 3 replicas take 10 steps of 3 layers
     assert_int_equal(choice.iteration_ns, 26000);
     at.before.rank_count = 7; // 2 layers, 14 steps: no more than a tenth longer
     memcpy(at.cuts, (const int[]){0, 2, 4, 6, 8, 10, 11, 12}, 8 * sizeof *at.cuts);
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 7);
     at.question.replica_count = 1; // by the tolerance: 13 steps of 2 layers against 15
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 6);
 }
 
 static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **state)
 {
-    arena *memory = *state;
-    pipeline at;
-    fill_pipeline(&at, 12, 6, 6);
+    fill_pipeline(12, 6, 6);
     for (int layer = 0; layer < LAYERS; layer++) {
         at.activation_bytes[layer] = 0;
     }
@@ -407,22 +385,20 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
     at.question.start_rank_state_bytes = 400;
     bal_repack_options options = {
         .kind = BAL_REPACK_CODED, .target_rank_count = 2, .load_threshold_ratio = 0.6};
-    bal_repack_choice choice;
-    error_message err = {0};
 
     // 12000 ns are below 0.6 of 24000. Six times 200 bytes: 600 and 600 are below 650.
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 2);
     assert_int_equal(choice.answer.first_layer[1], 6);
     options.kind = BAL_REPACK_PUBLISHED; // releases one rank, to five others
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 5);
     options.kind = BAL_REPACK_HALVING; // 400 bytes on each of 3
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 3);
     options.kind = BAL_REPACK_FIRST_FIT;
     options.load_threshold_ratio = 0.5; // not below it
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
+    choose(&options);
     assert_int_equal(choice.rank_count, 6);
 }
 

@@ -25,48 +25,43 @@ static void assert_order(const bal_schedule *schedule, int rank, const char *exp
 
 static void gpipe_runs_all_forwards_first(void **state)
 {
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("gpipe", 2, 3, 0, memory);
+    const bal_schedule schedule = reference_build("gpipe", 2, 3, 0);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 BW1 BW2");
     assert_order(&schedule, 1, "F0 F1 F2 BW0 BW1 BW2");
 }
 
 static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
 {
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("1f1b", 3, 4, 1, memory);
+    const bal_schedule schedule = reference_build("1f1b", 3, 4, 1);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
     assert_order(&schedule, 1, "F0 F1 BW0 F2 BW1 F3 BW2 BW3");
     assert_order(&schedule, 2, "F0 BW0 F1 BW1 F2 BW2 F3 BW3");
-    const bal_schedule few = reference_build("1f1b", 4, 2, 1, memory);
+    const bal_schedule few = reference_build("1f1b", 4, 2, 1);
     assert_order(&few, 0, "F0 F1 BW0 BW1");
 }
 
 static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
 {
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("interleaved-1f1b", 2, 4, 2, memory);
+    const bal_schedule schedule = reference_build("interleaved-1f1b", 2, 4, 2);
     assert_order(&schedule, 0,
                  "F0 F1 1:F0 1:F1 F2 1:BW0 F3 1:BW1 1:F2 BW0 1:F3 BW1 1:BW2 1:BW3 BW2 BW3");
     assert_order(&schedule, 1,
                  "F0 F1 1:F0 1:BW0 1:F1 1:BW1 F2 BW0 F3 BW1 1:F2 1:BW2 1:F3 1:BW3 BW2 BW3");
-    assert_int_equal(reference_build("interleaved-1f1b", 2, 4, 0, memory).chunk_count, 2);
+    assert_int_equal(reference_build("interleaved-1f1b", 2, 4, 0).chunk_count, 2);
 }
 
 static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
 {
-    arena *memory = *state;
-    const bal_schedule h1 = reference_build("zb-h1", 3, 4, 1, memory);
+    const bal_schedule h1 = reference_build("zb-h1", 3, 4, 1);
     assert_order(&h1, 0, "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
     assert_order(&h1, 2, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
-    const bal_schedule h2 = reference_build("zb-h2", 2, 5, 1, memory);
+    const bal_schedule h2 = reference_build("zb-h2", 2, 5, 1);
     assert_order(&h2, 0, "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
     assert_order(&h2, 1, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
 }
 
 static void every_built_order_passes_the_check(void **state)
 {
-    arena *memory = *state;
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     for (int family = 0; family < family_count; family++) {
@@ -77,10 +72,9 @@ static void every_built_order_passes_the_check(void **state)
                     bal_schedule_microbatch_count(&families[family], ranks, least);
                 if (microbatches < 0) continue;
                 const bal_schedule schedule =
-                    reference_build(families[family].name, ranks, microbatches, 0, memory);
-                error_message err = {0};
-                if (bal_schedule_check(&schedule, NULL, &err) != STATUS_OK) {
-                    fail_msg("%s: %s", schedule.name, err.message);
+                    reference_build(families[family].name, ranks, microbatches, 0);
+                if (bal_schedule_check(&schedule, NULL, &why) != STATUS_OK) {
+                    fail_msg("%s: %s", schedule.name, why.message);
                 }
                 arena_reset(memory);
             }
@@ -90,7 +84,6 @@ static void every_built_order_passes_the_check(void **state)
 
 static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
 {
-    arena *memory = *state;
     rng generator = rng_init(7, 0);
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
@@ -102,7 +95,7 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
             family, ranks, ranks * (int)rng_between(&generator, 1, 3));
         if (microbatches < 0) continue; // none for so many ranks
         const bal_stage_costs costs =
-            random_costs(&generator, ranks * chunks, microbatches, 100, 20, memory);
+            random_costs(&generator, ranks * chunks, microbatches, 100, 20);
         const bal_schedule_request request = {.name = family->name,
                                               .rank_count = ranks,
                                               .microbatch_count = microbatches,
@@ -111,7 +104,7 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
 
         assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
 
-        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_timeline timeline = reference_play(&schedule, &costs);
         const bal_metrics metrics = bal_metrics_of(&timeline);
         assert_true(metrics.makespan_ns >= metrics.span_ns);
         assert_true(metrics.span_ns >= metrics.work_max_ns);
@@ -158,7 +151,6 @@ static bool can_be_played(const bal_schedule *schedule)
 /// played, and the check must say the same as the player above.
 static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
 {
-    arena *memory = *state;
     rng generator = rng_init(11, 0);
     const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     int refused = 0;
@@ -167,7 +159,7 @@ static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
         const int ranks = (int)rng_between(&generator, 2, 5);
         const int microbatches = (int)rng_between(&generator, 2, 9);
         const bal_schedule schedule =
-            reference_build(names[rng_below(&generator, 4)], ranks, microbatches, 1, memory);
+            reference_build(names[rng_below(&generator, 4)], ranks, microbatches, 1);
         bal_op *ops = (bal_op *)(uintptr_t)schedule.ops; // the arena's, ours to spoil
         const int rank = (int)rng_below(&generator, (uint64_t)ranks);
         const int first = schedule.first_op[rank];
@@ -221,10 +213,8 @@ static status check_rows(const char *const *rows, int rank_count, int chunk_coun
 static void assert_refused(const char *row0, const char *row1, bool has_split, const char *message)
 {
     const char *const rows[] = {row0, row1};
-    error_message err = {0};
-    assert_int_equal(check_rows(rows, 2, 1, 2, has_split, BAL_PLACEMENT_LOOP, NULL, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(check_rows(rows, 2, 1, 2, has_split, BAL_PLACEMENT_LOOP, NULL, &why),
+                 STATUS_INVALID, message);
 }
 
 static void a_wrong_order_is_refused_by_name(void **state)
@@ -243,48 +233,28 @@ static void a_wrong_order_is_refused_by_name(void **state)
     assert_refused("F0 F1 W0", "", true, "rank 0: W0 is too early: B0 is not before it");
 }
 
-static void a_cycle_is_printed_op_by_op(void **state)
-{
-    // Rank 0 wants B0 before it sends F1; rank 1 wants F1 before it sends B0.
-    assert_refused("F0 BW0 F1 BW1", "F0 F1 BW0 BW1", false,
-                   "cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 "
-                   "waits for rank 0 BW0");
-    const char *const self[] = {"1:F0 F0 BW0 1:BW0"};
-    error_message err = {0};
-    assert_int_equal(check_rows(self, 1, 2, 1, false, BAL_PLACEMENT_LOOP, NULL, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "cycle: rank 0 1:F0 waits for rank 0 F0 waits for rank 0 1:F0");
-}
-
 static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(void **state)
 {
     // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
     const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
-    error_message err = {0};
 
-    assert_ok(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err));
-    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, NULL, &err), STATUS_INVALID);
+    assert_ok(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why));
+    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, NULL, &why), STATUS_INVALID);
 
     const char *const half[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0"};
-    assert_int_equal(check_rows(half, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "rank 1: 1:BW0 is missing");
+    assert_fails(check_rows(half, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
+                 STATUS_INVALID, "rank 1: 1:BW0 is missing");
     const char *const ring[] = {"F0 1:BW0 1:F0 BW0", "1:F0 F0 BW0 1:BW0"};
-    assert_int_equal(check_rows(ring, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "rank 0: 1:BW0 is too early: 1:F0 is not before it");
+    assert_fails(check_rows(ring, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
+                 STATUS_INVALID, "rank 0: 1:BW0 is too early: 1:F0 is not before it");
     const char *const one[] = {"F0 BW0", "F0 BW0"};
-    assert_int_equal(check_rows(one, 2, 1, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "bidirectional placement has 2 chunks per rank, not 1");
+    assert_fails(check_rows(one, 2, 1, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
+                 STATUS_INVALID, "bidirectional placement has 2 chunks per rank, not 1");
 }
 
 static void chimera_counts_the_microbatches_of_each_direction(void **state)
 {
-    arena *memory = *state;
-
-    const bal_schedule schedule = reference_build("chimera", 4, 8, 0, memory);
+    const bal_schedule schedule = reference_build("chimera", 4, 8, 0);
 
     assert_int_equal(schedule.microbatch_count, 4);
     assert_int_equal(bal_iteration_microbatch_count(&schedule), 8);
@@ -336,7 +306,6 @@ static void names_of_ops_read_back(void **state)
 
 static void a_bad_request_is_refused_by_name(void **state)
 {
-    arena *memory = *state;
     const struct {
         bal_schedule_request request;
         const char *message;
@@ -367,10 +336,8 @@ static void a_bad_request_is_refused_by_name(void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         bal_schedule schedule = {.rank_count = -7};
-        error_message err = {0};
-        assert_int_equal(bal_schedule_build(&cases[index].request, memory, &schedule, &err),
-                         STATUS_INVALID);
-        assert_string_equal(err.message, cases[index].message);
+        assert_fails(bal_schedule_build(&cases[index].request, memory, &schedule, &why),
+                     STATUS_INVALID, cases[index].message);
         assert_int_equal(schedule.rank_count, -7);
     }
 }
@@ -386,7 +353,6 @@ int main(void)
         cmocka_unit_test(no_schedule_is_shorter_than_its_busiest_rank),
         cmocka_unit_test(a_corrupted_order_is_refused_unless_it_can_be_played),
         cmocka_unit_test(a_wrong_order_is_refused_by_name),
-        cmocka_unit_test(a_cycle_is_printed_op_by_op),
         cmocka_unit_test(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other),
         cmocka_unit_test(chimera_counts_the_microbatches_of_each_direction),
         cmocka_unit_test(ranks_take_turns_in_the_topological_order),

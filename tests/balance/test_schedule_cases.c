@@ -31,16 +31,14 @@ typedef struct schedule_case {
 static json_document *open_file(const char *path)
 {
     json_document *document = NULL;
-    error_message err = {0};
-    require(json_open(path, &document, &err), &err);
+    require(json_open(path, &document, &why));
     return document;
 }
 
 static int64_t number(json_value object, const char *key)
 {
     int64_t value = 0;
-    error_message err = {0};
-    require(json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, &err), &err);
+    require(json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, &why));
     return value;
 }
 
@@ -73,7 +71,7 @@ static schedule_case read_case(json_value row)
 }
 
 /// The times of a rank's list for every one of its chunks.
-static int64_t *stage_times(json_value set, const char *key, const schedule_case *of, arena *memory)
+static int64_t *stage_times(json_value set, const char *key, const schedule_case *of)
 {
     int64_t *times = arena_array(memory, (size_t)(of->ranks * of->chunks), sizeof *times);
     const bal_placement placement = bal_schedule_family_find(of->schedule)->placement;
@@ -85,21 +83,21 @@ static int64_t *stage_times(json_value set, const char *key, const schedule_case
     return times;
 }
 
-static bal_stage_costs read_costs(json_value sets, const schedule_case *of, arena *memory)
+static bal_stage_costs read_costs(json_value sets, const schedule_case *of)
 {
     const json_value set = json_member(sets, of->costs);
     bal_stage_costs costs = reference_uniform_costs(
-        of->ranks * of->chunks, 0, 0, 0, number(set, "send") * of->chunks, of->memory_fbw, memory);
-    costs.forward_ns = stage_times(set, "forward", of, memory);
-    costs.backward_input_ns = stage_times(set, "backward_input", of, memory);
-    costs.backward_weight_ns = stage_times(set, "backward_weight", of, memory);
+        of->ranks * of->chunks, 0, 0, 0, number(set, "send") * of->chunks, of->memory_fbw);
+    costs.forward_ns = stage_times(set, "forward", of);
+    costs.backward_input_ns = stage_times(set, "backward_input", of);
+    costs.backward_weight_ns = stage_times(set, "backward_weight", of);
     return costs;
 }
 
 /// Plays an order with both players, which must agree on every op.
-static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory)
+static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *costs)
 {
-    const bal_timeline plainest = reference_play(schedule, costs, memory);
+    const bal_timeline plainest = reference_play(schedule, costs);
     const size_t bytes = (size_t)schedule->first_op[schedule->rank_count] * sizeof(int64_t);
     sim_order order;
     bal_timeline timeline;
@@ -111,11 +109,11 @@ static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *co
     return timeline;
 }
 
-static void play_fixed_case(const schedule_case *of, const bal_stage_costs *costs, arena *memory)
+static void play_fixed_case(const schedule_case *of, const bal_stage_costs *costs)
 {
     const bal_schedule schedule =
-        reference_build(of->schedule, of->ranks, of->microbatches, of->chunks, memory);
-    const bal_timeline timeline = play(&schedule, costs, memory);
+        reference_build(of->schedule, of->ranks, of->microbatches, of->chunks);
+    const bal_timeline timeline = play(&schedule, costs);
     int64_t *peak = arena_array(memory, (size_t)of->ranks, sizeof *peak);
 
     const bal_metrics metrics = bal_metrics_of(&timeline);
@@ -135,21 +133,21 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
     }
 }
 
-static void play_searched_case(const schedule_case *of, const bal_stage_costs *costs, arena *memory)
+static void play_searched_case(const schedule_case *of, const bal_stage_costs *costs)
 {
-    const bal_schedule_request request = {
-        .name = of->schedule,
-        .rank_count = of->ranks,
-        .microbatch_count = of->microbatches,
-        .costs = costs,
-        .memory_limit = reference_row(&of->memory_limit, of->ranks, true, memory)};
+    const bal_schedule_request request = {.name = of->schedule,
+                                          .rank_count = of->ranks,
+                                          .microbatch_count = of->microbatches,
+                                          .costs = costs,
+                                          .memory_limit =
+                                              reference_row(&of->memory_limit, of->ranks, true)};
     bal_schedule schedule;
     int64_t peak[8];
 
     assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
 
     assert_ok(bal_schedule_check(&schedule, NULL, NULL));
-    const bal_timeline timeline = play(&schedule, costs, memory);
+    const bal_timeline timeline = play(&schedule, costs);
     const bal_metrics metrics = bal_metrics_of(&timeline);
     if (metrics.span_ns > of->span_ns) {
         fail_msg("%s %s P=%d M=%d limit %lld: span %lld is above %lld", of->schedule, of->costs,
@@ -163,8 +161,7 @@ static void play_searched_case(const schedule_case *of, const bal_stage_costs *c
 }
 
 /// Plays the cases of fixed or of searched schedules; how many there are.
-static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_costs *, arena *),
-                      arena *memory)
+static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_costs *))
 {
     json_document *file = open_file("balance/schedule_cases.json");
     const json_value sets = json_member(json_root(file), "costs");
@@ -173,8 +170,8 @@ static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_c
     for (int index = 0; index < json_count(cases); index++) {
         const schedule_case row = read_case(json_element(cases, index));
         if ((row.memory_limit > 0) != (play_case == play_searched_case)) continue;
-        const bal_stage_costs costs = read_costs(sets, &row, memory);
-        play_case(&row, &costs, memory);
+        const bal_stage_costs costs = read_costs(sets, &row);
+        play_case(&row, &costs);
         arena_reset(memory);
         played++;
     }
@@ -184,28 +181,27 @@ static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_c
 
 static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
 {
-    assert_int_equal(play_cases(play_fixed_case, *state), 616);
+    assert_int_equal(play_cases(play_fixed_case), 616);
 }
 
 static void searched_schedules_are_never_worse_within_the_same_memory(void **state)
 {
-    assert_int_equal(play_cases(play_searched_case, *state), 434);
+    assert_int_equal(play_cases(play_searched_case), 434);
 }
 
 static void recorded_timelines_are_met_op_by_op(void **state)
 {
-    arena *memory = *state;
     json_document *file = open_file("balance/schedule_timelines.json");
     for (int index = 0; index < json_count(json_root(file)); index++) {
         const json_value row = json_element(json_root(file), index);
         const int ranks = (int)number(row, "ranks");
-        const bal_schedule schedule = reference_build(word(row, "schedule"), ranks,
-                                                      (int)number(row, "microbatches"), 0, memory);
+        const bal_schedule schedule =
+            reference_build(word(row, "schedule"), ranks, (int)number(row, "microbatches"), 0);
         const bal_stage_costs costs = reference_uniform_costs(
             ranks * schedule.chunk_count, number(row, "forward"), number(row, "backward_input"),
-            number(row, "backward_weight"), number(row, "send"), (int64_t[]){1, 0, -1}, memory);
+            number(row, "backward_weight"), number(row, "send"), (int64_t[]){1, 0, -1});
 
-        const bal_timeline timeline = play(&schedule, &costs, memory);
+        const bal_timeline timeline = play(&schedule, &costs);
 
         for (int rank = 0; rank < ranks; rank++) {
             const json_value ops = json_element(json_member(row, "timeline"), rank);

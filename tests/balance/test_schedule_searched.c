@@ -57,21 +57,20 @@ static int64_t least_memory(const bal_stage_costs *costs, int ranks, int rank)
 /// the search plans with the mean.
 static void assert_beats_fixed(const searched_family *family, const bal_schedule *found,
                                int64_t span_ns, const bal_stage_costs *costs, const int64_t *limit,
-                               arena *memory, int compared[2])
+                               int compared[2])
 {
     for (int index = 0; index < 2 && costs->microbatch_count == 1; index++) {
-        const bal_schedule order =
-            reference_build(family->fixed[index], found->rank_count, found->microbatch_count,
-                            family->chunk_count, memory);
+        const bal_schedule order = reference_build(family->fixed[index], found->rank_count,
+                                                   found->microbatch_count, family->chunk_count);
         if (!fits(&order, costs, limit)) continue;
-        const bal_timeline played = reference_play(&order, costs, memory);
+        const bal_timeline played = reference_play(&order, costs);
         assert_true(span_ns <= bal_metrics_of(&played).span_ns);
         compared[index]++;
         if (family->has_one_fixed) return;
     }
 }
 
-static void search_randomly(const searched_family *family, arena *memory)
+static void search_randomly(const searched_family *family)
 {
     const uint64_t seed = 20240123;
     rng generator = rng_init(seed, 0);
@@ -81,23 +80,22 @@ static void search_randomly(const searched_family *family, arena *memory)
         const int microbatches = (int)rng_between(&generator, 1, family->microbatches_max);
         const int columns = rng_below(&generator, 3) == 0 ? microbatches : 1;
         const bal_stage_costs costs =
-            random_costs(&generator, family->chunk_count * ranks, columns, memory);
+            random_costs(&generator, family->chunk_count * ranks, columns);
         int64_t *limit = arena_array(memory, (size_t)ranks, sizeof *limit);
         for (int rank = 0; rank < ranks; rank++) {
             limit[rank] = least_memory(&costs, ranks, rank) +
                           rng_between(&generator, 0, family->spare_max * ranks);
         }
         bal_schedule schedule;
-        error_message err = {0};
 
         const status result =
-            search(family->name, ranks, microbatches, &costs, limit, memory, &schedule, &err);
+            search(family->name, ranks, microbatches, &costs, limit, &schedule, &why);
 
-        if (result != STATUS_OK || bal_schedule_check(&schedule, NULL, &err) != STATUS_OK) {
-            fail_msg("%s, seed %d instance %d: %s", family->name, (int)seed, instance, err.message);
+        if (result != STATUS_OK || bal_schedule_check(&schedule, NULL, &why) != STATUS_OK) {
+            fail_msg("%s, seed %d instance %d: %s", family->name, (int)seed, instance, why.message);
         }
         assert_true(fits(&schedule, &costs, limit));
-        const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+        const bal_timeline timeline = reference_play(&schedule, &costs);
         const bal_metrics metrics = bal_metrics_of(&timeline);
         assert_true(metrics.makespan_ns >= metrics.span_ns);
         assert_true(metrics.span_ns >= metrics.work_max_ns);
@@ -109,7 +107,7 @@ static void search_randomly(const searched_family *family, arena *memory)
                 bal_order_search_begin(&request, family->chunk_count, 0, memory, &find, NULL));
             assert_true(metrics.span_ns >= find.least_span_ns);
         }
-        assert_beats_fixed(family, &schedule, metrics.span_ns, &costs, limit, memory, compared);
+        assert_beats_fixed(family, &schedule, metrics.span_ns, &costs, limit, compared);
         arena_reset(memory);
     }
     assert_true(compared[0] >= family->compared_least[0]);
@@ -119,7 +117,7 @@ static void search_randomly(const searched_family *family, arena *memory)
 static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **state)
 {
     for (int family = 0; family < FAMILY_COUNT; family++) {
-        search_randomly(&families[family], *state);
+        search_randomly(&families[family]);
     }
 }
 
@@ -127,7 +125,6 @@ static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **
 /// hardly ever, and never by much.
 static void small_searches_nearly_always_find_the_optimum(void **state)
 {
-    arena *memory = *state;
     for (const searched_family *of = families; of < families + FAMILY_COUNT; of++) {
         rng generator = rng_init(3, 0);
         int optimal = 0;
@@ -140,14 +137,13 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
             bal_stage_costs costs = reference_uniform_costs(
                 stages, rng_between(&generator, 1, 12), rng_between(&generator, 1, 12),
                 rng_between(&generator, 1, 12), rng_between(&generator, 0, 3),
-                (int64_t[]){2, -1, -1}, memory);
-            if (instance % 2 == 0) costs.forward_ns = random_row(&generator, stages, 1, 12, memory);
+                (int64_t[]){2, -1, -1});
+            if (instance % 2 == 0) costs.forward_ns = random_row(&generator, stages, 1, 12);
             const int64_t *limit =
-                random_row(&generator, ranks, of->small_limit[0], of->small_limit[1], memory);
+                random_row(&generator, ranks, of->small_limit[0], of->small_limit[1]);
             bal_schedule schedule;
-            assert_ok(
-                search(of->name, ranks, microbatches, &costs, limit, memory, &schedule, NULL));
-            const bal_timeline timeline = reference_play(&schedule, &costs, memory);
+            assert_ok(search(of->name, ranks, microbatches, &costs, limit, &schedule, NULL));
+            const bal_timeline timeline = reference_play(&schedule, &costs);
             const int64_t found = bal_metrics_of(&timeline).span_ns;
 
             const int64_t smallest = smallest_span(ranks, microbatches, &costs, limit, found + 1);
@@ -163,78 +159,63 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
 
 static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
 {
-    arena *memory = *state;
     static const char *const messages[FAMILY_COUNT] = {
         "rank 1 needs memory 6 for one microbatch; its limit is 5",
         "rank 1 needs memory 10 for one microbatch; its limit is 9"};
     for (int family = 0; family < FAMILY_COUNT; family++) {
         const int chunks = families[family].chunk_count;
         const bal_stage_costs costs =
-            reference_uniform_costs(3 * chunks, 1, 1, 1, 0, (int64_t[]){4, 2, -6}, memory);
+            reference_uniform_costs(3 * chunks, 1, 1, 1, 0, (int64_t[]){4, 2, -6});
         int64_t limit[] = {2 + 4 * chunks, 1 + 4 * chunks, 2 + 4 * chunks};
         bal_schedule schedule = {.rank_count = -7};
-        error_message err = {0};
 
-        assert_int_equal(
-            search(families[family].name, 3, 4, &costs, limit, memory, &schedule, &err),
-            STATUS_INFEASIBLE);
-
-        assert_string_equal(err.message, messages[family]);
+        assert_fails(search(families[family].name, 3, 4, &costs, limit, &schedule, &why),
+                     STATUS_INFEASIBLE, messages[family]);
         assert_int_equal(schedule.rank_count, -7);
         limit[1]++;
-        assert_ok(search(families[family].name, 3, 4, &costs, limit, memory, &schedule, &err));
+        assert_ok(search(families[family].name, 3, 4, &costs, limit, &schedule, &why));
         assert_true(fits(&schedule, &costs, limit));
     }
 }
 
 static void costs_that_do_not_fit_are_refused_by_name(void **state)
 {
-    arena *memory = *state;
     bal_schedule schedule;
-    error_message err = {0};
-    assert_int_equal(search("zb-auto", 2, 4, NULL, NULL, memory, &schedule, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "schedule zb-auto is searched and needs costs");
+    assert_fails(search("zb-auto", 2, 4, NULL, NULL, &schedule, &why), STATUS_INVALID,
+                 "schedule zb-auto is searched and needs costs");
 
-    bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){1, 0, -1}, memory);
-    assert_int_equal(search("zb-auto", 2, 4, &costs, NULL, memory, &schedule, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "costs of 3 stages for 2 ranks of 1 chunks");
+    bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){1, 0, -1});
+    assert_fails(search("zb-auto", 2, 4, &costs, NULL, &schedule, &why), STATUS_INVALID,
+                 "costs of 3 stages for 2 ranks of 1 chunks");
     costs.microbatch_count = 3;
-    assert_int_equal(search("zb-auto", 3, 4, &costs, NULL, memory, &schedule, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "costs of 3 microbatches for microbatch_count 4");
+    assert_fails(search("zb-auto", 3, 4, &costs, NULL, &schedule, &why), STATUS_INVALID,
+                 "costs of 3 microbatches for microbatch_count 4");
 
-    costs = reference_uniform_costs(2, 1, -5, 1, 0, (int64_t[]){1, 0, -1}, memory);
-    assert_int_equal(search("zb-auto", 2, 4, &costs, NULL, memory, &schedule, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "backward_input_ns of stage 0: -5 ns is negative or makes the sum over the "
-                        "microbatches longer than 2305843009213693951 ns");
-    costs = reference_uniform_costs(2, INT64_MAX / 4, 1, 1, 0, (int64_t[]){1, 0, -1}, memory);
-    assert_int_equal(search("zb-auto", 2, 4, &costs, NULL, memory, &schedule, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "stage 0: its times are negative or sum to more than "
-                                     "288230376151711743 ns for one microbatch");
+    costs = reference_uniform_costs(2, 1, -5, 1, 0, (int64_t[]){1, 0, -1});
+    assert_fails(search("zb-auto", 2, 4, &costs, NULL, &schedule, &why), STATUS_INVALID,
+                 "backward_input_ns of stage 0: -5 ns is negative or makes the sum over the "
+                 "microbatches longer than 2305843009213693951 ns");
+    costs = reference_uniform_costs(2, INT64_MAX / 4, 1, 1, 0, (int64_t[]){1, 0, -1});
+    assert_fails(search("zb-auto", 2, 4, &costs, NULL, &schedule, &why), STATUS_INVALID,
+                 "stage 0: its times are negative or sum to more than "
+                 "288230376151711743 ns for one microbatch");
 
     const int64_t limit[] = {9, 9};
-    costs = reference_uniform_costs(2, 1, 1, 1, 0, (int64_t[]){1, 0, 0}, memory);
-    assert_int_equal(search("zb-auto", 2, 4, &costs, limit, memory, &schedule, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "memory of stage 0 changes by 1, 0, 0 at F, B, W: F must take, "
-                        "W must give, and the sum be 0");
+    costs = reference_uniform_costs(2, 1, 1, 1, 0, (int64_t[]){1, 0, 0});
+    assert_fails(search("zb-auto", 2, 4, &costs, limit, &schedule, &why), STATUS_INVALID,
+                 "memory of stage 0 changes by 1, 0, 0 at F, B, W: F must take, "
+                 "W must give, and the sum be 0");
 }
 
 static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(void **state)
 {
-    arena *memory = *state;
     enum { RANKS = 4 };
     const bal_stage_costs costs =
-        reference_uniform_costs(2 * RANKS, 10, 11, 9, 1, (int64_t[]){1, 0, -1}, memory);
+        reference_uniform_costs(2 * RANKS, 10, 11, 9, 1, (int64_t[]){1, 0, -1});
     bal_schedule schedule;
     int64_t peak[RANKS];
 
-    assert_ok(search("zb-v", RANKS, 24, &costs, NULL, memory, &schedule, NULL));
+    assert_ok(search("zb-v", RANKS, 24, &costs, NULL, &schedule, NULL));
 
     bal_memory_peak(&schedule, &costs, peak);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -244,18 +225,17 @@ static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(voi
 
 static void activations_near_the_largest_are_counted_without_overflow(void **state)
 {
-    arena *memory = *state;
     enum { RANKS = 20, MICROBATCHES = 2 };
     const int64_t activation = INT64_C(1) << 58;
-    const bal_stage_costs costs = reference_uniform_costs(
-        2 * RANKS, 10, 10, 10, 1, (int64_t[]){activation, 0, -activation}, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(2 * RANKS, 10, 10, 10, 1, (int64_t[]){activation, 0, -activation});
     int64_t limit[RANKS];
     for (int rank = 0; rank < RANKS; rank++) {
         limit[rank] = 3 * activation;
     }
     bal_schedule schedule;
 
-    assert_ok(search("zb-v", RANKS, MICROBATCHES, &costs, limit, memory, &schedule, NULL));
+    assert_ok(search("zb-v", RANKS, MICROBATCHES, &costs, limit, &schedule, NULL));
 
     assert_ok(bal_schedule_check(&schedule, NULL, NULL));
     assert_true(fits(&schedule, &costs, limit));
@@ -297,18 +277,17 @@ static const published_row published[] = {
 
 /// Costs of a stage in the given number of chunks, all times multiplied by it. Activations of a
 /// transformer layer are 34 h + 5 a s bytes per token from F on, 32 h of them from B on (table 1).
-static bal_stage_costs published_costs(const published_row *row, int chunks, arena *memory)
+static bal_stage_costs published_costs(const published_row *row, int chunks)
 {
     const int64_t held = 34L * row->hidden + 5L * row->heads * 1024;
     const int64_t kept = 32L * row->hidden;
     return reference_uniform_costs(row->ranks * chunks, row->forward_us, row->input_us,
                                    row->weight_us, row->send_us * chunks,
-                                   (int64_t[]){held, kept - held, -kept}, memory);
+                                   (int64_t[]){held, kept - held, -kept});
 }
 
 /// With the static engine: the plainest player takes too long for 32 ranks of 256 microbatches.
-static bal_metrics play_fast(const bal_schedule *schedule, const bal_stage_costs *costs,
-                             arena *memory)
+static bal_metrics play_fast(const bal_schedule *schedule, const bal_stage_costs *costs)
 {
     sim_order order;
     bal_timeline timeline;
@@ -324,41 +303,39 @@ static int rate_of(int64_t work_us, int64_t length_us)
     return (int)lround(1e4 * (double)(length_us - work_us) / (double)length_us);
 }
 
-static bal_metrics play_named(const char *name, const published_row *row, int chunks, arena *memory)
+static bal_metrics play_named(const char *name, const published_row *row, int chunks)
 {
-    const bal_schedule schedule =
-        reference_build(name, row->ranks, row->microbatches, chunks, memory);
-    const bal_stage_costs costs = published_costs(row, chunks, memory);
-    return play_fast(&schedule, &costs, memory);
+    const bal_schedule schedule = reference_build(name, row->ranks, row->microbatches, chunks);
+    const bal_stage_costs costs = published_costs(row, chunks);
+    return play_fast(&schedule, &costs);
 }
 
-static int searched_rate(const published_row *row, int memory_factor, arena *memory)
+static int searched_rate(const published_row *row, int memory_factor)
 {
-    const bal_stage_costs costs = published_costs(row, 1, memory);
+    const bal_stage_costs costs = published_costs(row, 1);
     const int64_t limit = costs.memory_forward[0] * memory_factor * row->ranks;
     bal_schedule schedule;
     assert_ok(search("zb-auto", row->ranks, row->microbatches, &costs,
-                     reference_row(&limit, row->ranks, true, memory), memory, &schedule, NULL));
-    const bal_metrics metrics = play_fast(&schedule, &costs, memory);
+                     reference_row(&limit, row->ranks, true), &schedule, NULL));
+    const bal_metrics metrics = play_fast(&schedule, &costs);
     return rate_of(metrics.work_max_ns, metrics.span_ns);
 }
 
 /// The tables print makespans for 1F1B, its interleaving and H1, spans for the others.
 static void published_bubble_rates_are_met(void **state)
 {
-    arena *memory = *state;
     for (size_t index = 0; index < sizeof published / sizeof published[0]; index++) {
         const published_row *row = &published[index];
-        bal_metrics metrics = play_named("1f1b", row, 1, memory);
+        bal_metrics metrics = play_named("1f1b", row, 1);
         assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->one_f_one_b);
-        metrics = play_named("interleaved-1f1b", row, row->chunks, memory);
+        metrics = play_named("interleaved-1f1b", row, row->chunks);
         assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->interleaved);
-        metrics = play_named("zb-h1", row, 1, memory);
+        metrics = play_named("zb-h1", row, 1);
         assert_int_equal(rate_of(metrics.work_max_ns, metrics.makespan_ns), row->h1);
-        metrics = play_named("zb-h2", row, 1, memory);
+        metrics = play_named("zb-h2", row, 1);
         assert_int_equal(rate_of(metrics.work_max_ns, metrics.span_ns), row->h2);
-        assert_true(searched_rate(row, 1, memory) <= row->zb_1p);
-        assert_true(searched_rate(row, 2, memory) <= row->zb_2p);
+        assert_true(searched_rate(row, 1) <= row->zb_1p);
+        assert_true(searched_rate(row, 2) <= row->zb_2p);
         arena_reset(memory);
     }
 }
@@ -383,19 +360,18 @@ static const struct {
 
 static void published_bubble_rates_of_zb_v_are_met_or_beaten(void **state)
 {
-    arena *memory = *state;
     for (size_t row = 0; row < sizeof published_v / sizeof published_v[0]; row++) {
         const int ranks = published_v[row].ranks;
         const bal_stage_costs costs = reference_uniform_costs(
             2 * ranks, published_v[row].forward_us, published_v[row].input_us,
-            published_v[row].weight_us, published_v[row].send_us, (int64_t[]){1, 0, -1}, memory);
+            published_v[row].weight_us, published_v[row].send_us, (int64_t[]){1, 0, -1});
         const int64_t limit = 2 * ranks;
         bal_schedule schedule;
 
         assert_ok(search("zb-v", ranks, published_v[row].microbatches, &costs,
-                         reference_row(&limit, ranks, true, memory), memory, &schedule, NULL));
+                         reference_row(&limit, ranks, true), &schedule, NULL));
 
-        const bal_metrics metrics = play_fast(&schedule, &costs, memory);
+        const bal_metrics metrics = play_fast(&schedule, &costs);
         const int rate = rate_of(metrics.work_max_ns, metrics.span_ns);
         // The same schedule, not a fluke.
         assert_in_range(rate, published_v[row].rate - 20, published_v[row].rate);

@@ -22,7 +22,7 @@ typedef struct adaptive_run {
 
 /// Builds and plays v-adaptive within limits of the ranks.
 static adaptive_run build(const bal_stage_costs *costs, int ranks, int microbatches,
-                          const int64_t *limit, arena *memory)
+                          const int64_t *limit)
 {
     adaptive_run run = {0};
     const bal_schedule_request request = {.name = "v-adaptive",
@@ -33,7 +33,7 @@ static adaptive_run build(const bal_stage_costs *costs, int ranks, int microbatc
     run.result = bal_schedule_build(&request, memory, &run.schedule, &run.err);
     if (run.result != STATUS_OK) return run;
     assert_ok(bal_schedule_check(&run.schedule, NULL, NULL));
-    const bal_timeline timeline = reference_play(&run.schedule, costs, memory);
+    const bal_timeline timeline = reference_play(&run.schedule, costs);
     run.metrics = bal_metrics_of(&timeline);
     bal_memory_peak(&run.schedule, costs, run.peak);
     for (int rank = 0; limit != NULL && rank < ranks; rank++) {
@@ -42,9 +42,9 @@ static adaptive_run build(const bal_stage_costs *costs, int ranks, int microbatc
     return run;
 }
 
-static bal_stage_costs equal_costs(int ranks, arena *memory)
+static bal_stage_costs equal_costs(int ranks)
 {
-    return reference_uniform_costs(2 * ranks, 1, 1, 1, 0, (int64_t[]){1, 0, -1}, memory);
+    return reference_uniform_costs(2 * ranks, 1, 1, 1, 0, (int64_t[]){1, 0, -1});
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -54,16 +54,15 @@ static int64_t larger(int64_t a, int64_t b)
 
 static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
 {
-    arena *memory = *state;
     int built = 0;
     for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
         const int least = 2 * ((ranks + 4) / 3);
         for (int held = least; held <= 2 * ranks; held++) {
             const int microbatches = 2 * ranks + held % 3;
-            const bal_stage_costs costs = equal_costs(ranks, memory);
-            const int64_t *limit = reference_row(&(int64_t){held}, ranks, true, memory);
+            const bal_stage_costs costs = equal_costs(ranks);
+            const int64_t *limit = reference_row(&(int64_t){held}, ranks, true);
 
-            const adaptive_run run = build(&costs, ranks, microbatches, limit, memory);
+            const adaptive_run run = build(&costs, ranks, microbatches, limit);
 
             assert_ok(run.result);
             const int64_t bubble =
@@ -80,10 +79,9 @@ static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
     assert_int_equal(built, 39);
 }
 
-static bal_stage_costs random_costs(rng *generator, int ranks, arena *memory)
+static bal_stage_costs random_costs(rng *generator, int ranks)
 {
-    bal_stage_costs costs =
-        reference_uniform_costs(2 * ranks, 0, 0, 0, 0, (int64_t[]){0, 0, 0}, memory);
+    bal_stage_costs costs = reference_uniform_costs(2 * ranks, 0, 0, 0, 0, (int64_t[]){0, 0, 0});
     int64_t *const rows[] = {
         (int64_t *)costs.forward_ns,           (int64_t *)costs.backward_input_ns,
         (int64_t *)costs.backward_weight_ns,   (int64_t *)costs.send_forward_ns,
@@ -104,20 +102,19 @@ static bal_stage_costs random_costs(rng *generator, int ranks, arena *memory)
 
 static void more_memory_never_makes_it_longer(void **state)
 {
-    arena *memory = *state;
     rng generator = rng_init(20241012, 0);
     int compared = 0;
     for (int instance = 0; instance < 30; instance++) {
         const int ranks = (int)rng_between(&generator, 1, 6);
         const int microbatches = (int)rng_between(&generator, 1, 3 * ranks);
-        const bal_stage_costs costs = random_costs(&generator, ranks, memory);
+        const bal_stage_costs costs = random_costs(&generator, ranks);
         int64_t limit[RANKS_MAX];
         for (int rank = 0; rank < ranks; rank++) {
             limit[rank] = rng_between(&generator, 60, 200);
         }
         int64_t span_ns = INT64_MAX;
         for (int step = 0; step < 8; step++) {
-            const adaptive_run run = build(&costs, ranks, microbatches, limit, memory);
+            const adaptive_run run = build(&costs, ranks, microbatches, limit);
             if (run.result == STATUS_OK) {
                 if (run.metrics.span_ns > span_ns) {
                     fail_msg("instance %d: span %lld with less memory, %lld with more", instance,
@@ -140,20 +137,18 @@ static void more_memory_never_makes_it_longer(void **state)
 
 static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
 {
-    arena *memory = *state;
     static const char *const blocks[] = {"v-half", "v-min"};
     rng generator = rng_init(20241013, 0);
     for (int instance = 0; instance < 40; instance++) {
         const int ranks = (int)rng_between(&generator, 1, 7);
         const int microbatches = (int)rng_between(&generator, 1, 3 * ranks);
-        const bal_stage_costs costs = random_costs(&generator, ranks, memory);
-        const bal_schedule fixed =
-            reference_build(blocks[instance % 2], ranks, microbatches, 2, memory);
-        const bal_timeline timeline = reference_play(&fixed, &costs, memory);
+        const bal_stage_costs costs = random_costs(&generator, ranks);
+        const bal_schedule fixed = reference_build(blocks[instance % 2], ranks, microbatches, 2);
+        const bal_timeline timeline = reference_play(&fixed, &costs);
         int64_t limit[RANKS_MAX];
         bal_memory_peak(&fixed, &costs, limit);
 
-        const adaptive_run run = build(&costs, ranks, microbatches, limit, memory);
+        const adaptive_run run = build(&costs, ranks, microbatches, limit);
 
         assert_ok(run.result);
         assert_true(run.metrics.span_ns <= bal_metrics_of(&timeline).span_ns);
@@ -163,12 +158,11 @@ static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
 
 static void a_limit_below_every_block_is_named(void **state)
 {
-    arena *memory = *state;
-    const bal_stage_costs costs = equal_costs(4, memory);
+    const bal_stage_costs costs = equal_costs(4);
 
-    const adaptive_run few = build(&costs, 4, 8, (int64_t[]){3, 3, 3, 3}, memory);
-    const adaptive_run one = build(&costs, 4, 8, (int64_t[]){8, 8, 3, 8}, memory);
-    const adaptive_run none = build(&costs, 4, 8, (int64_t[]){8, 1, 8, 8}, memory);
+    const adaptive_run few = build(&costs, 4, 8, (int64_t[]){3, 3, 3, 3});
+    const adaptive_run one = build(&costs, 4, 8, (int64_t[]){8, 8, 3, 8});
+    const adaptive_run none = build(&costs, 4, 8, (int64_t[]){8, 1, 8, 8});
 
     assert_int_equal(few.result, STATUS_INFEASIBLE);
     assert_string_equal(few.err.message,
@@ -185,11 +179,10 @@ static void a_limit_below_every_block_is_named(void **state)
 
 static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
 {
-    arena *memory = *state;
-    const bal_stage_costs costs = equal_costs(6, memory);
+    const bal_stage_costs costs = equal_costs(6);
 
-    const adaptive_run all = build(&costs, 6, 18, (int64_t[]){12, 12, 12, 12, 12, 12}, memory);
-    const adaptive_run one = build(&costs, 6, 18, (int64_t[]){12, 12, 6, 12, 12, 12}, memory);
+    const adaptive_run all = build(&costs, 6, 18, (int64_t[]){12, 12, 12, 12, 12, 12});
+    const adaptive_run one = build(&costs, 6, 18, (int64_t[]){12, 12, 6, 12, 12, 12});
 
     assert_int_equal(all.metrics.span_ns, 6 * 18);
     assert_ok(one.result);
@@ -199,12 +192,11 @@ static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
 
 static void the_same_request_has_the_same_order(void **state)
 {
-    arena *memory = *state;
     rng generator = rng_init(20241014, 0);
-    const bal_stage_costs costs = random_costs(&generator, 5, memory);
+    const bal_stage_costs costs = random_costs(&generator, 5);
 
-    const adaptive_run first = build(&costs, 5, 12, NULL, memory);
-    const adaptive_run second = build(&costs, 5, 12, NULL, memory);
+    const adaptive_run first = build(&costs, 5, 12, NULL);
+    const adaptive_run second = build(&costs, 5, 12, NULL);
 
     assert_memory_equal(first.schedule.ops, second.schedule.ops,
                         (size_t)first.schedule.first_op[5] * sizeof(bal_op));

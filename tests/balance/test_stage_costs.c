@@ -5,7 +5,6 @@
 
 static void every_stage_has_one_rank_in_all_placements(void **state)
 {
-    (void)state;
     for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_BIDIRECTIONAL;
          placement++) {
         for (int rank = 0; rank < 5; rank++) {
@@ -24,7 +23,6 @@ static void every_stage_has_one_rank_in_all_placements(void **state)
 
 static void the_two_pipelines_of_a_bidirectional_placement_are_apart(void **state)
 {
-    (void)state;
     const int before[] = {-1, 0, 1, -1, 3, 4};
     const int behind[] = {1, 2, -1, 4, 5, -1};
     for (int stage = 0; stage < 6; stage++) {
@@ -38,7 +36,6 @@ static void the_two_pipelines_of_a_bidirectional_placement_are_apart(void **stat
 
 static void placements_are_found_by_their_names(void **state)
 {
-    (void)state;
     static const char *const names[] = {"interleaved", "v", "bidirectional"};
     for (int index = 0; index < 3; index++) {
         bal_placement found = BAL_PLACEMENT_LOOP;
@@ -54,7 +51,6 @@ static void placements_are_found_by_their_names(void **state)
 
 static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **state)
 {
-    (void)state;
     assert_int_equal(bal_link_transfer_ns((bal_link){10, 0}, 1000), 10);
     assert_int_equal(bal_link_transfer_ns((bal_link){10, 1000000000}, 1000), 1010);
     assert_int_equal(bal_link_transfer_ns((bal_link){0, 3000000000}, 1), 1);
@@ -66,7 +62,6 @@ static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **st
 
 static void stages_sum_their_layers_and_know_their_links(void **state)
 {
-    arena *memory = *state;
     const int64_t forward[] = {1, 2, 3, 4};
     const int64_t input[] = {10, 20, 30, 40};
     const int64_t weight[] = {100, 200, 300, 400};
@@ -110,7 +105,6 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
 
 static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
 {
-    arena *memory = *state;
     const int64_t forward[] = {4, 4, 4};
     const int64_t message[] = {100, 100, 100};
     const bal_layer_costs layers = {.layer_count = 3,
@@ -142,7 +136,6 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
 /// With two columns, so that the rows of a stage are not its number.
 static void where_the_first_stage_is_whole_its_b_is_all_of_its_backward(void **state)
 {
-    arena *memory = *state;
     const int64_t forward[] = {1, 1, 2, 2, 3, 3, 4, 4};
     const int64_t input[] = {10, 11, 20, 21, 30, 31, 40, 41};
     const int64_t weight[] = {100, 200, 300, 400, 500, 600, 700, 800};

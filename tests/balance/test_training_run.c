@@ -1,5 +1,6 @@
 /// What a training run says of itself: checks, speeds of ranks, profiled iterations, GPUs, and the
 /// order under a plan.
+#include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
@@ -26,9 +27,7 @@ static bal_training two_ranks(void)
 
 static void assert_refused(const bal_training *training, const char *message)
 {
-    error_message err = {0};
-    assert_int_equal(bal_training_check(training, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(bal_training_check(training, &why), STATUS_INVALID, message);
 }
 
 static void wrong_runs_are_refused(void **state)
@@ -36,8 +35,7 @@ static void wrong_runs_are_refused(void **state)
     const bal_slow_rank outside = {.rank = 2, .time_factor = 2, .end_iteration = 1};
     const bal_slow_rank stopped = {.rank = 1, .time_factor = 0, .end_iteration = 1};
     bal_training run = two_ranks();
-    error_message err = {0};
-    assert_ok(bal_training_check(&run, &err));
+    assert_ok(bal_training_check(&run, &why));
 
     run.iteration_count = 0;
     assert_refused(&run, "iteration_count 0 is below 1");
@@ -112,7 +110,6 @@ static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
 
 static void only_searched_orders_look_at_costs_and_memory(void **state)
 {
-    arena *memory = *state;
     const int64_t ns[] = {10, 10, 10, 10};
     const int64_t state_bytes[] = {100, 100, 100, 300};
     const int64_t activation_bytes[] = {1, 1, 1, 1};
@@ -130,21 +127,48 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     bal_training run = two_ranks();
     bal_schedule_request request;
     bal_schedule schedule;
-    error_message err = {0};
 
-    assert_ok(bal_training_order(&run, &placed, NULL, 4, memory, &schedule, &err));
+    assert_ok(bal_training_order(&run, &placed, NULL, 4, memory, &schedule, &why));
     assert_int_equal(schedule.first_op[2], 2 * 2 * 4);
     run.schedule = "zb-auto";
     run.machine.rank_memory_bytes = 350;
-    assert_ok(bal_training_order_request(&run, &placed, &layers, 4, memory, &request, &err));
+    assert_ok(bal_training_order_request(&run, &placed, &layers, 4, memory, &request, &why));
     assert_int_equal(request.costs->forward_ns[1], 20);
     assert_int_equal(request.memory_limit[0], 150);
     assert_int_equal(request.memory_limit[1], 0); // its state alone is more than it has
-    assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
+    assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &why),
                      STATUS_INFEASIBLE);
     run.machine.rank_memory_bytes = 420;
-    assert_ok(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err));
+    assert_ok(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &why));
     assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
+}
+
+static void op_times_that_do_not_add_up_are_refused(void **state)
+{
+    const bal_schedule_request request = {.name = "gpipe", .rank_count = 2, .microbatch_count = 2};
+    const int64_t ns[] = {100, 100};
+    const int64_t begin[] = {0, 0};
+    const int64_t end[] = {INT64_MAX / 4, INT64_MAX / 4};
+    const bal_replica_times replica = {begin, end, end, NULL};
+    const bal_layer_costs layers = {.layer_count = 2,
+                                    .microbatch_count = 1,
+                                    .forward_ns = ns,
+                                    .backward_input_ns = ns,
+                                    .backward_weight_ns = ns};
+    const bal_layer_costs both[] = {layers, layers};
+    const bal_placed_partition placed = {
+        .first_layer = (const int[]){0, 1, 2}, .rank_count = 2, .chunk_count = 1};
+    bal_schedule schedule;
+    bal_iteration_times times;
+    assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
+    bal_played_plan played = {
+        .plan = &placed, .schedule = &schedule, .replicas = both, .replica_count = 2};
+    bal_last_backwards(&schedule, memory, &played.last_backward);
+    assert_ok(bal_iteration_begin(&played, memory, &times, NULL));
+
+    assert_ok(bal_iteration_add(&played, 0, &replica, &times, NULL));
+    assert_fails(bal_iteration_add(&played, 1, &replica, &times, &why), STATUS_INVALID,
+                 "the ns of all ops of 2 replicas do not fit 64 bits");
 }
 
 int main(void)
@@ -155,6 +179,7 @@ int main(void)
         cmocka_unit_test(an_iteration_is_profiled_where_a_decision_may_look),
         cmocka_unit_test(gpus_are_counted_as_one_per_rank_unless_told),
         cmocka_unit_test(only_searched_orders_look_at_costs_and_memory),
+        cmocka_unit_test(op_times_that_do_not_add_up_are_refused),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

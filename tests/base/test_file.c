@@ -56,11 +56,9 @@ static void a_file_above_the_limit_is_invalid(void **state)
 {
     char *read = NULL;
     size_t length = 7;
-    error_message err = {0};
 
-    assert_int_equal(file_read("/dev/zero", 100000, &read, &length, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "/dev/zero: larger than 100000 bytes");
+    assert_fails(file_read("/dev/zero", 100000, &read, &length, &why), STATUS_INVALID,
+                 "/dev/zero: larger than 100000 bytes");
     assert_null(read);
     assert_int_equal(length, 7);
 }
@@ -71,26 +69,20 @@ static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
     size_t length = 0;
     int64_t bytes = 7;
     uint64_t hash = 7;
-    error_message err = {0};
 
-    assert_int_equal(file_read("absent/f", 10, &read, &length, &err), STATUS_IO);
-    assert_string_equal(err.message, "absent/f: No such file or directory");
-    assert_int_equal(file_read("base", 10, &read, &length, &err), STATUS_IO);
-    assert_string_equal(err.message, "base: Is a directory");
-    assert_int_equal(file_hash_path("absent/f", &bytes, &hash, &err), STATUS_IO);
-    assert_string_equal(err.message, "absent/f: No such file or directory");
-    assert_int_equal(file_hash_path("base", &bytes, &hash, &err), STATUS_IO);
-    assert_string_equal(err.message, "base: Is a directory");
+    assert_fails(file_read("absent/f", 10, &read, &length, &why), STATUS_IO,
+                 "absent/f: No such file or directory");
+    assert_fails(file_read("base", 10, &read, &length, &why), STATUS_IO, "base: Is a directory");
+    assert_fails(file_hash_path("absent/f", &bytes, &hash, &why), STATUS_IO,
+                 "absent/f: No such file or directory");
+    assert_fails(file_hash_path("base", &bytes, &hash, &why), STATUS_IO, "base: Is a directory");
     assert_int_equal(hash, 7);
 }
 
 static void a_full_disk_is_an_error(void **state)
 {
-    error_message err = {0};
-
-    assert_int_equal(file_write("/dev/full", "x", 1, &err), STATUS_IO);
-
-    assert_string_equal(err.message, "/dev/full: No space left on device");
+    assert_fails(file_write("/dev/full", "x", 1, &why), STATUS_IO,
+                 "/dev/full: No space left on device");
 }
 
 static void a_failed_write_leaves_nothing_behind(void **state)
@@ -98,15 +90,13 @@ static void a_failed_write_leaves_nothing_behind(void **state)
     char folder[64];
     char path[80];
     char *const absent = memory_array(5001, 1);
-    error_message err = {0};
     make_folder(folder);
     snprintf(path, sizeof path, "%s/d/f", folder);
 
-    assert_int_equal(file_write(path, "x", 1, &err), STATUS_IO);
-    assert_non_null(strstr(err.message, "/d/f: No such file or directory"));
+    assert_fails_naming(file_write(path, "x", 1, &why), STATUS_IO,
+                        "/d/f: No such file or directory");
     memset(absent, 'p', 5000);
-    assert_int_equal(file_write(absent, "x", 1, &err), STATUS_IO);
-    assert_non_null(strstr(err.message, "ppp...: File name too long"));
+    assert_fails_naming(file_write(absent, "x", 1, &why), STATUS_IO, "ppp...: File name too long");
 
     assert_int_equal(entries_in(folder), 0);
     free(absent);
@@ -132,9 +122,8 @@ static void no_input_is_written_under_any_name(void **state)
 
     const char *const names[] = {path, symbolic, hard};
     for (size_t name = 0; name < 3; name++) {
-        error_message err = {0};
-        assert_int_equal(file_write(names[name], "x", 1, &err), STATUS_INVALID);
-        assert_non_null(strstr(err.message, "is read here, so it cannot be written"));
+        assert_fails_naming(file_write(names[name], "x", 1, &why), STATUS_INVALID,
+                            "is read here, so it cannot be written");
         assert_int_equal(file_check_writable(names[name], NULL), STATUS_INVALID);
     }
 
@@ -192,14 +181,11 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
 
 static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
 {
-    error_message err = {0};
-
-    assert_ok(file_check_writable("file", &err));
-    assert_int_equal(file_check_writable("/file", &err),
+    assert_ok(file_check_writable("file", &why));
+    assert_int_equal(file_check_writable("/file", &why),
                      access("/", W_OK) == 0 ? STATUS_OK : STATUS_IO);
-    assert_int_equal(file_check_writable("nowhere/file", &err), STATUS_IO);
-
-    assert_string_equal(err.message, "nowhere/file: No such file or directory");
+    assert_fails(file_check_writable("nowhere/file", &why), STATUS_IO,
+                 "nowhere/file: No such file or directory");
 }
 
 int main(void)

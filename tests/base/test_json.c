@@ -7,12 +7,9 @@
 static void assert_refused(const char *document_text, const char *message)
 {
     json_document *document = NULL;
-    error_message err = {0};
 
-    assert_int_equal(
-        json_open_bytes("f.json", document_text, strlen(document_text), &document, &err),
-        STATUS_FORMAT);
-    assert_string_equal(err.message, message);
+    assert_fails(json_open_bytes("f.json", document_text, strlen(document_text), &document, &why),
+                 STATUS_FORMAT, message);
     assert_null(document);
 }
 
@@ -45,26 +42,24 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
     static const char bytes[] = "{\"a\":{\"b\":[1,2.5,-3]},\"s\":\"x\"}";
     static const char *const allowed[] = {"a", "stages"};
     json_document *document = NULL;
-    error_message err = {0};
     int64_t value = 42;
     const char *string = NULL;
-    assert_ok(json_open_bytes("f.json", bytes, strlen(bytes), &document, &err));
+    assert_ok(json_open_bytes("f.json", bytes, strlen(bytes), &document, &why));
     const json_value root = json_root(document);
     const json_value b = json_member(json_member(root, "a"), "b");
 
-    assert_int_equal(json_int64(json_element(b, 1), 0, 9, &value, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: a.b[1]: 2.5 is not an integer");
-    assert_int_equal(json_int64(json_element(b, 2), 0, 9, &value, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: a.b[2]: -3 is outside [0, 9]");
-    assert_int_equal(json_int64(json_member(json_member(root, "a"), "c"), 0, 9, &value, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: a.c: missing; needs an integer");
-    assert_int_equal(json_int64_array(b, 2, 0, 9, &value, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: a.b: has 3 entries, needs 2");
-    assert_int_equal(json_check_keys(root, allowed, 2, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f.json: unknown key 's'; known: a, stages");
+    assert_fails(json_int64(json_element(b, 1), 0, 9, &value, &why), STATUS_FORMAT,
+                 "f.json: a.b[1]: 2.5 is not an integer");
+    assert_fails(json_int64(json_element(b, 2), 0, 9, &value, &why), STATUS_FORMAT,
+                 "f.json: a.b[2]: -3 is outside [0, 9]");
+    assert_fails(json_int64(json_member(json_member(root, "a"), "c"), 0, 9, &value, &why),
+                 STATUS_FORMAT, "f.json: a.c: missing; needs an integer");
+    assert_fails(json_int64_array(b, 2, 0, 9, &value, &why), STATUS_FORMAT,
+                 "f.json: a.b: has 3 entries, needs 2");
+    assert_fails(json_check_keys(root, allowed, 2, &why), STATUS_FORMAT,
+                 "f.json: unknown key 's'; known: a, stages");
     assert_int_equal(value, 42);
-    assert_ok(json_string(json_member(root, "s"), &string, &err));
+    assert_ok(json_string(json_member(root, "s"), &string, &why));
     assert_string_equal(string, "x");
 
     json_close(document);
@@ -181,11 +176,8 @@ static void changes_replace_add_and_remove_at_their_paths(void **state)
 static void assert_change_refused(const char *document, const char *changes, const char *message)
 {
     text_buffer out = {0};
-    error_message err = {0};
 
-    assert_int_equal(json_change("f.json", document, changes, &out, &err), STATUS_FORMAT);
-
-    assert_string_equal(err.message, message);
+    assert_fails(json_change("f.json", document, changes, &out, &why), STATUS_FORMAT, message);
     assert_null(out.bytes);
 }
 

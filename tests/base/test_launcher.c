@@ -24,7 +24,6 @@ static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE",
 
 static int clear(void **state)
 {
-    (void)state;
     for (size_t index = 0; index < sizeof variables / sizeof variables[0]; index++) {
         unsetenv(variables[index]);
     }
@@ -45,7 +44,6 @@ static void set(const char *pairs)
 
 static void without_a_launcher_a_process_is_alone(void **state)
 {
-    (void)state;
     const char *variable = "";
 
     assert_int_equal(launcher_process_count(&variable), 1);
@@ -57,7 +55,6 @@ static void without_a_launcher_a_process_is_alone(void **state)
 
 static void the_innermost_launcher_counts(void **state)
 {
-    (void)state;
     const char *variable = NULL;
 
     set("SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 SLURM_LOCALID=0");
@@ -76,8 +73,6 @@ static void the_innermost_launcher_counts(void **state)
 
 static void a_size_without_a_rank_is_of_no_launcher(void **state)
 {
-    (void)state;
-
     set("WORLD_SIZE=16");
     assert_int_equal(launcher_process_count(NULL), 1);
     set("RANK=x");
@@ -102,11 +97,10 @@ static void rank_0_is_where_torchrun_or_slurm_say(void **state)
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         char host[LAUNCHER_HOST_BYTES];
         int port = 0;
-        error_message err = {0};
         (void)clear(state);
         set(cases[index].set);
 
-        assert_int_equal(launcher_meeting_point(host, &port, &err), STATUS_OK);
+        require(launcher_meeting_point(host, &port, &why));
 
         assert_string_equal(host, cases[index].host);
         assert_int_equal(port, cases[index].port);
@@ -127,13 +121,11 @@ static void a_meeting_point_that_nobody_names_is_refused(void **state)
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         char host[LAUNCHER_HOST_BYTES] = "untouched";
         int port = 7;
-        error_message err = {0};
         (void)clear(state);
         set(cases[index].set);
 
-        assert_int_equal(launcher_meeting_point(host, &port, &err), STATUS_INVALID);
-
-        assert_string_equal(err.message, cases[index].message);
+        assert_fails(launcher_meeting_point(host, &port, &why), STATUS_INVALID,
+                     cases[index].message);
         assert_string_equal(host, "untouched");
         assert_int_equal(port, 7);
     }

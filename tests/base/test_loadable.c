@@ -37,11 +37,9 @@ static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **sta
 static void assert_refused(const char *program, const char *name, const char *message)
 {
     const loadable *module = NULL;
-    error_message err = {0};
 
-    assert_int_equal(loadable_open_beside(program, name, &module, &err), STATUS_UNSUPPORTED);
-
-    if (strstr(err.message, message) == NULL) fail_msg("'%s' is not in '%s'", message, err.message);
+    assert_fails_naming(loadable_open_beside(program, name, &module, &why), STATUS_UNSUPPORTED,
+                        message);
     assert_null(module);
 }
 

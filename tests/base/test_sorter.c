@@ -2,17 +2,14 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sorter.h"
+#include "tests/assert_close.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 typedef struct item {
     int64_t key;
@@ -31,33 +28,31 @@ static int compare_items(const void *a, const void *b)
 /// Puts items[count], and compares what comes out with what qsort makes of them.
 static void expect_sorted(item *items, size_t count)
 {
-    error_message err = {0};
     const void *next = NULL;
     sorter *records = sorter_create(sizeof *items, compare_items);
     for (size_t each = 0; each < count; each++) {
         items[each].place = (int64_t)each;
         items[each].rest = ~items[each].key;
-        if (sorter_put(records, &items[each], &err) != STATUS_OK) fail_msg("%s", err.message);
+        require(sorter_put(records, &items[each], &why));
     }
     assert_int_equal(sorter_count(records), (int64_t)count);
-    assert_int_equal(sorter_sort(records, &err), STATUS_OK);
+    require(sorter_sort(records, &why));
     qsort(items, count, sizeof *items, compare_items);
 
     for (size_t each = 0; each < count; each++) {
-        const status result = sorter_next(records, &next, &err);
+        const status result = sorter_next(records, &next, &why);
         if (result != STATUS_OK || next == NULL || memcmp(next, &items[each], sizeof *items) != 0) {
             fail_msg("record %zu of %zu is another", each, count);
         }
     }
 
-    assert_int_equal(sorter_next(records, &next, &err), STATUS_OK);
+    require(sorter_next(records, &next, &why));
     assert_null(next);
     sorter_destroy(records);
 }
 
 static void any_number_of_records_in_any_order_comes_out_in_order(void **state)
 {
-    (void)state;
     const size_t counts[] = {0, 1, 2, 1000, 21845, 21846, 43690, 43691, 200000, 2900000};
     rng random = rng_init(11, 0);
     for (size_t count = 0; count < sizeof counts / sizeof counts[0]; count++) {
@@ -78,7 +73,6 @@ static void any_number_of_records_in_any_order_comes_out_in_order(void **state)
 
 static void no_sorter_holds_no_records(void **state)
 {
-    (void)state;
     const void *next = state;
 
     assert_int_equal(sorter_count(NULL), 0);
@@ -103,35 +97,31 @@ static status fill(error_message *err)
 
 static void a_folder_that_is_not_there_is_named(void **state)
 {
-    (void)state;
-    error_message err = {0};
     setenv("TMPDIR", "/no/such/folder", 1);
 
-    assert_int_equal(fill(&err), STATUS_IO);
+    assert_int_equal(fill(&why), STATUS_IO);
 
     unsetenv("TMPDIR");
-    assert_string_equal(err.message, "a temporary file in /no/such/folder: cannot be made: No such "
+    assert_string_equal(why.message, "a temporary file in /no/such/folder: cannot be made: No such "
                                      "file or directory (TMPDIR names the folder)");
 }
 
 static void a_disk_that_is_full_is_one_message(void **state)
 {
-    (void)state;
-    error_message err = {0};
     struct rlimit before;
     char expected[256];
     getrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 1500000, .rlim_max = before.rlim_max});
 
-    const status result = fill(&err);
+    const status result = fill(&why);
 
     setrlimit(RLIMIT_FSIZE, &before);
     snprintf(expected, sizeof expected,
              "a temporary file in %s: cannot be written: %s (TMPDIR names the folder)",
              getenv("TMPDIR") != NULL ? getenv("TMPDIR") : P_tmpdir, strerror(EFBIG));
     assert_int_equal(result, STATUS_IO);
-    assert_string_equal(err.message, expected);
+    assert_string_equal(why.message, expected);
 }
 
 int main(void)

@@ -5,19 +5,18 @@
 
 #include <string.h>
 
-static status read(const char *text, arena *memory, table *out, error_message *err)
+static status read(const char *text, table *out, error_message *err)
 {
     return table_open_bytes("t.csv", text, strlen(text), memory, out, err);
 }
 
 static void names_rows_and_lines_are_kept(void **state)
 {
-    arena *memory = *state;
     table found;
     double value = 0;
 
     assert_int_equal(
-        read("# source: a paper\n# GPUs , time (ms)\r\n\n 2, 1.5e1\n4,\t3 ", memory, &found, NULL),
+        read("# source: a paper\n# GPUs , time (ms)\r\n\n 2, 1.5e1\n4,\t3 ", &found, NULL),
         STATUS_OK);
 
     assert_string_equal(found.source, "a paper");
@@ -34,15 +33,10 @@ static void names_rows_and_lines_are_kept(void **state)
 
 static void assert_refused(const char *text, const char *message)
 {
-    arena *memory = arena_create(4096);
     table found = {.row_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(read(text, memory, &found, &err), STATUS_FORMAT);
-
-    assert_string_equal(err.message, message);
+    assert_fails(read(text, &found, &why), STATUS_FORMAT, message);
     assert_int_equal(found.row_count, -7);
-    arena_destroy(memory);
 }
 
 static void what_is_no_table_is_refused(void **state)
@@ -70,25 +64,21 @@ static void a_cell_that_is_no_number_is_named(void **state)
         {"inf", "t.csv:2: b: 'inf' is not a number"},
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        arena *memory = arena_create(4096);
+        arena_reset(memory);
         table found;
-        error_message err = {0};
         char text[64] = "a,b\n1,";
         double value = -7;
         strcat(text, cases[index].cell);
-        assert_int_equal(read(text, memory, &found, &err), STATUS_OK);
+        require(read(text, &found, &why));
 
-        assert_int_equal(table_number(&found, 0, 1, 0, 10, &value, &err), STATUS_FORMAT);
-
-        assert_string_equal(err.message, cases[index].message);
+        assert_fails(table_number(&found, 0, 1, 0, 10, &value, &why), STATUS_FORMAT,
+                     cases[index].message);
         assert_int_equal((int)value, -7);
-        arena_destroy(memory);
     }
 }
 
 static void a_file_that_is_not_there_is_an_io_error(void **state)
 {
-    arena *memory = *state;
     table found;
 
     assert_int_equal(table_open("no such folder/t.csv", memory, &found, NULL), STATUS_IO);

@@ -7,26 +7,22 @@
 
 static void integers_are_whole_words_inside_their_limits(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"", "-", "+1", " 1", "1 ", "1.0", "0x10", "1e3", "nan"};
     int64_t value = 42;
-    error_message err = {0};
 
     for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
-        assert_int_equal(text_parse_int64(bad[index], "--n", INT64_MIN, INT64_MAX, &value, &err),
+        assert_int_equal(text_parse_int64(bad[index], "--n", INT64_MIN, INT64_MAX, &value, &why),
                          STATUS_INVALID);
     }
-    assert_int_equal(text_parse_int64("10000000000000000000", "--n", 0, 9, &value, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "--n: 10000000000000000000 is outside [0, 9]");
+    assert_fails(text_parse_int64("10000000000000000000", "--n", 0, 9, &value, &why),
+                 STATUS_INVALID, "--n: 10000000000000000000 is outside [0, 9]");
     assert_int_equal(value, 42);
-    assert_ok(text_parse_int64("-7", "--n", -7, 9, &value, &err));
+    assert_ok(text_parse_int64("-7", "--n", -7, 9, &value, &why));
     assert_int_equal(value, -7);
 }
 
 static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
 {
-    (void)state;
     static const char *const bad[] = {"nan", "inf", "-inf", "0x1p3", "1e999", "1,5", "", "."};
     double value = 42;
 
@@ -40,7 +36,6 @@ static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
 
 static void decimal_times_become_exact_nanoseconds(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t unit_ns;
@@ -84,8 +79,6 @@ static void decimal_times_become_exact_nanoseconds(void **state)
 
 static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
 {
-    (void)state;
-
     assert_string_equal(text_duration(999).text, "999 ns");
     assert_string_equal(text_duration(1234567).text, "1.23 ms");
     assert_string_equal(text_duration(12345678901).text, "12.3 s");
@@ -95,7 +88,6 @@ static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
 
 static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
 {
-    (void)state;
     static const char *const names[] = {"zb-h1", "zb-h2", "1f1b", "interleaved-1f1b"};
     char suggestion[TEXT_SUGGESTION_BYTES];
 
@@ -115,7 +107,6 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
 
 static void words_are_wrapped_after_an_indent(void **state)
 {
-    (void)state;
     text_buffer out = {0};
 
     text_append_wrapped(&out, "one two\nthree four\n\nfive extraordinarily", 2, 11);
@@ -126,7 +117,6 @@ static void words_are_wrapped_after_an_indent(void **state)
 
 static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
 {
-    (void)state;
     assert_true(text_rounded(1234.5678, 6) == 1234.57);
     assert_true(text_rounded(-0.0012345, 2) == -0.0012);
     assert_true(text_rounded(0.1 + 0.2, 9) == 0.3);
@@ -137,7 +127,6 @@ static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
 
 static void markup_is_escaped_and_the_rest_stays(void **state)
 {
-    (void)state;
     text_buffer text = {0};
 
     text_append_escaped(&text, "a<b> & \"c\" 'd'\n");

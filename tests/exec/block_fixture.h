@@ -64,14 +64,12 @@ static inline exec_model model_of(exec_mechanism mechanism)
 /// Opens block (from 0) of a model, with parameters large enough to matter.
 static inline void open_block(block_fixture *fixture, const exec_model *model, int block)
 {
-    error_message err = {0};
     *fixture = (block_fixture){.model = *model};
-    require(exec_model_check(&fixture->model, &err), &err);
-    require(exec_kernels_cpu_open(&fixture->kernels), &err);
+    require(exec_model_check(&fixture->model, &why));
+    require(exec_kernels_cpu_open(&fixture->kernels));
     fixture->buffers = exec_buffers_create(fixture->kernels);
-    require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &err),
-            &err);
-    require(exec_layer_initialise(fixture->layer, &err), &err);
+    require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &why));
+    require(exec_layer_initialise(fixture->layer, &why));
     fixture->slot = exec_slot_create(fixture->layer);
     fill(fixture->layer->master, fixture->layer->parameter_count, 0.5, 5);
     exec_layer_refresh(fixture->layer);
@@ -94,7 +92,6 @@ static inline void close_block(block_fixture *fixture)
 
 static inline void run_forward(block_fixture *fixture)
 {
-    error_message err = {0};
     exec_flow flow = {.values = fixture->output,
                       .row_count = ROWS,
                       .is_live = fixture->live_after,
@@ -104,8 +101,8 @@ static inline void run_forward(block_fixture *fixture)
     memcpy(fixture->output, fixture->input, sizeof fixture->output);
     memcpy(fixture->live_after, fixture->live, sizeof fixture->live);
     exec_layer_refresh(fixture->layer); // the test may have changed parameters
-    require(exec_layer_forward(fixture->layer, fixture->slot, &flow, &err), &err);
-    require(fixture->kernels->table->finish(fixture->kernels, &err), &err);
+    require(exec_layer_forward(fixture->layer, fixture->slot, &flow, &why));
+    require(fixture->kernels->table->finish(fixture->kernels, &why));
 }
 
 /// The balance loss with coefficient 1: 1 where shares and probabilities are even, up to
@@ -182,19 +179,24 @@ static inline void check_gradient(block_fixture *fixture, const char *name, floa
     }
 }
 
+/// Runs F, B and W. Gradients of parameters are added to those that there are.
+static inline void run_passes(block_fixture *fixture, float input_gradient[VALUES])
+{
+    run_forward(fixture);
+    memcpy(input_gradient, fixture->slope, sizeof fixture->slope);
+    require(exec_layer_backward_input(fixture->layer, fixture->slot, input_gradient, &why));
+    require(exec_layer_backward_weight(fixture->layer, fixture->slot, &why));
+    require(fixture->kernels->table->finish(fixture->kernels, &why));
+}
+
 /// Gradients of input and parameters after F, B and W.
 static inline void check_gradients(block_fixture *fixture)
 {
-    error_message err = {0};
     exec_layer *layer = fixture->layer;
     float input_gradient[VALUES];
     float *gradient = malloc(layer->parameter_count * sizeof *gradient);
     assert_non_null(gradient);
-    run_forward(fixture);
-    memcpy(input_gradient, fixture->slope, sizeof input_gradient);
-    require(exec_layer_backward_input(layer, fixture->slot, input_gradient, &err), &err);
-    require(exec_layer_backward_weight(layer, fixture->slot, &err), &err);
-    require(fixture->kernels->table->finish(fixture->kernels, &err), &err);
+    run_passes(fixture, input_gradient);
     memcpy(gradient, layer->gradient, layer->parameter_count * sizeof *gradient);
     check_gradient(fixture, "input", fixture->input, VALUES, input_gradient);
     for (int index = 0; index < layer->tensor_count; index++) {

@@ -3,7 +3,7 @@
 
 #include "exec/run/execution.h"
 #include "exec/training/training_device.h"
-#include "tests/assert_close.h"
+#include "tests/exec/thread_ranks.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -156,17 +156,15 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .clock = EXEC_CLOCK_NOMINAL,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
-    exec_transport_options options = exec_transport_options_default();
-    options.rank_count = way->plans[0].rank_count * replicas;
-    const status result = exec_transport_run("local", &options, learning_body, &context, err);
+    const status result =
+        run_threads(way->plans[0].rank_count * replicas, learning_body, &context, err);
     arena_destroy(context.memory);
     return result;
 }
 
 static inline void learning_execute(learning_run *run)
 {
-    error_message err = {0};
-    if (learning_try(run, &err) != STATUS_OK) fail_msg("%s: %s", run->way->name, err.message);
+    if (learning_try(run, &why) != STATUS_OK) fail_msg("%s: %s", run->way->name, why.message);
 }
 
 /// Every iteration.

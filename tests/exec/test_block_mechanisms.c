@@ -194,11 +194,10 @@ static void live_rows_are_computed_as_a_dense_block_computes_them_alone(void **s
         if (row % 2 == 0) continue;
         memcpy(dense.output + row / 2 * WIDTH, live.input + row * WIDTH, WIDTH * sizeof(float));
     }
-    error_message err = {0};
     exec_flow flow = {.values = dense.output, .row_count = ROWS / 2, .is_live = dense.live_after};
 
     run_forward(&live);
-    require(exec_layer_forward(dense.layer, dense.slot, &flow, &err), &err);
+    require(exec_layer_forward(dense.layer, dense.slot, &flow, &why));
 
     for (int row = 0; row < ROWS; row++) {
         const float *expected =

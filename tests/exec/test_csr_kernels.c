@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/kernels/kernels_cpu.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static float draw_number(rng *random)
     }
 }
 
-static float *draw_numbers(arena *memory, size_t count, rng *random)
+static float *draw_numbers(size_t count, rng *random)
 {
     float *numbers = arena_array(memory, count + 1, sizeof *numbers);
     for (size_t at = 0; at < count; at++) {
@@ -42,7 +42,7 @@ static float *draw_numbers(arena *memory, size_t count, rng *random)
 }
 
 /// @param density of the rows that are not empty; every fourth is
-static drawn_matrix draw_matrix(arena *memory, int rows, int columns, double density, rng *random)
+static drawn_matrix draw_matrix(int rows, int columns, double density, rng *random)
 {
     const size_t count = (size_t)rows * (size_t)columns;
     drawn_matrix drawn = {.first = arena_array(memory, (size_t)rows + 1, sizeof(int64_t)),
@@ -66,7 +66,7 @@ static drawn_matrix draw_matrix(arena *memory, int rows, int columns, double den
 
 /// c = or += of both kinds of products, from the same c.
 static void check_product(exec_kernels *kernels, const drawn_matrix *b, int rows, bool transposes,
-                          bool accumulates, arena *memory, rng *random)
+                          bool accumulates, rng *random)
 {
     const int inner = transposes ? b->csr.columns : b->csr.rows;
     const int outer = transposes ? b->csr.rows : b->csr.columns;
@@ -76,8 +76,8 @@ static void check_product(exec_kernels *kernels, const drawn_matrix *b, int rows
                                .inner = inner,
                                .transposes_b = transposes,
                                .accumulates = accumulates};
-    const float *a = draw_numbers(memory, (size_t)rows * (size_t)inner, random);
-    float *expected = draw_numbers(memory, count, random);
+    const float *a = draw_numbers((size_t)rows * (size_t)inner, random);
+    float *expected = draw_numbers(count, random);
     float *c = arena_array(memory, count + 1, sizeof *c);
     memcpy(c, expected, count * sizeof *c);
 
@@ -89,8 +89,7 @@ static void check_product(exec_kernels *kernels, const drawn_matrix *b, int rows
              b->csr.rows, b->csr.columns, transposes, accumulates);
 }
 
-static void check_sample(exec_kernels *kernels, const drawn_matrix *of, int rows, arena *memory,
-                         rng *random)
+static void check_sample(exec_kernels *kernels, const drawn_matrix *of, int rows, rng *random)
 {
     const exec_csr *csr = &of->csr;
     const exec_matmul shape = {.rows = csr->rows,
@@ -99,9 +98,9 @@ static void check_sample(exec_kernels *kernels, const drawn_matrix *of, int rows
                                .transposes_a = true,
                                .accumulates = true,
                                .is_float = true};
-    const float *a = draw_numbers(memory, (size_t)rows * (size_t)csr->rows, random);
-    const float *b = draw_numbers(memory, (size_t)rows * (size_t)csr->columns, random);
-    float *expected = draw_numbers(memory, (size_t)csr->rows * (size_t)csr->columns, random);
+    const float *a = draw_numbers((size_t)rows * (size_t)csr->rows, random);
+    const float *b = draw_numbers((size_t)rows * (size_t)csr->columns, random);
+    float *expected = draw_numbers((size_t)csr->rows * (size_t)csr->columns, random);
     float *c = arena_array(memory, (size_t)csr->first[csr->rows] + 1, sizeof *c);
     for (int row = 0; row < csr->rows; row++) {
         for (int64_t entry = csr->first[row]; entry < csr->first[row + 1]; entry++) {
@@ -125,13 +124,11 @@ static void check_sample(exec_kernels *kernels, const drawn_matrix *of, int rows
 static void check_matrix(exec_kernels *kernels, int rows, int matrix_rows, int columns,
                          double density, rng *random)
 {
-    arena *memory = arena_create(1 << 16);
-    const drawn_matrix drawn = draw_matrix(memory, matrix_rows, columns, density, random);
+    const drawn_matrix drawn = draw_matrix(matrix_rows, columns, density, random);
     for (int way = 0; way < 4; way++) {
-        check_product(kernels, &drawn, rows, way % 2 == 1, way >= 2, memory, random);
+        check_product(kernels, &drawn, rows, way % 2 == 1, way >= 2, random);
     }
-    check_sample(kernels, &drawn, rows, memory, random);
-    arena_destroy(memory);
+    check_sample(kernels, &drawn, rows, random);
 }
 
 static exec_kernels *open_width(int width)
@@ -189,14 +186,14 @@ static void squares_have_the_bits_of_the_dense_sum(void **state)
     rng random = rng_init(43, 0);
     exec_kernels *kernels = open_width(2);
     for (int draw = 0; draw < 100; draw++) {
-        arena *memory = arena_create(1 << 14);
+        arena_reset(memory);
         const size_t front = rng_below(&random, 20), back = rng_below(&random, 20);
-        const drawn_matrix matrix = draw_matrix(memory, 1 + (int)rng_below(&random, 20),
+        const drawn_matrix matrix = draw_matrix(1 + (int)rng_below(&random, 20),
                                                 1 + (int)rng_below(&random, 20), 0.3, &random);
         const size_t inside = (size_t)matrix.csr.rows * (size_t)matrix.csr.columns;
         const size_t entries = (size_t)matrix.csr.first[matrix.csr.rows];
         const size_t count = front + inside + back;
-        float *dense = draw_numbers(memory, count, &random);
+        float *dense = draw_numbers(count, &random);
         float *held = arena_array(memory, count, sizeof *held);
         memcpy(dense + front, matrix.dense, inside * sizeof *dense);
         memcpy(held, dense, front * sizeof *held);
@@ -209,7 +206,6 @@ static void squares_have_the_bits_of_the_dense_sum(void **state)
         const double sum = kernels->table->held_squares(kernels, parts, 3, held, count);
 
         assert_memory_equal(&sum, &expected, sizeof sum);
-        arena_destroy(memory);
     }
     kernels->table->close(kernels);
 }
@@ -221,5 +217,5 @@ int main(void)
         cmocka_unit_test(a_sum_is_never_minus_zero),
         cmocka_unit_test(squares_have_the_bits_of_the_dense_sum),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

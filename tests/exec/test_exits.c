@@ -170,16 +170,6 @@ static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
     }
 }
 
-/// Runs F, B and W.
-static void run_all(block_fixture *fixture, float input_gradient[VALUES])
-{
-    error_message err = {0};
-    run_forward(fixture);
-    memcpy(input_gradient, fixture->slope, sizeof fixture->slope);
-    require(exec_layer_backward_input(fixture->layer, fixture->slot, input_gradient, &err), &err);
-    require(exec_layer_backward_weight(fixture->layer, fixture->slot, &err), &err);
-}
-
 static void the_classifier_has_gradients_that_end_with_it(void **state)
 {
     static float input_gradient[2][VALUES];
@@ -194,8 +184,8 @@ static void the_classifier_has_gradients_that_end_with_it(void **state)
     classifier.rounding = 3e-5;
     int saturated = 0;
 
-    run_all(&classifier, input_gradient[0]);
-    run_all(&plain, input_gradient[1]);
+    run_passes(&classifier, input_gradient[0]);
+    run_passes(&plain, input_gradient[1]);
 
     for (int row = 0; row < ROWS; row++) {
         saturated += classifier.live[row] != 0 && is_saturated(&classifier, row);
@@ -253,7 +243,7 @@ static void memory_follows_the_rows_that_reach_the_exit(void **state)
             for (int row = 0; half == 1 && row < ROWS; row++) {
                 fixture.live[row] = row % 2 == 0;
             }
-            run_all(&fixture, gradient);
+            run_passes(&fixture, gradient);
             activation_bytes[half] = fixture.slot->activation_bytes;
             gradient_bytes[half] = fixture.slot->gradient_bytes;
             assert_int_equal(exec_buffers_taken_bytes(fixture.buffers), 0);
@@ -274,7 +264,7 @@ static void an_exit_that_nobody_reaches_does_nothing(void **state)
         open_block(&fixture, &model, 1);
         memset(fixture.live, 0, sizeof fixture.live);
 
-        run_all(&fixture, gradient);
+        run_passes(&fixture, gradient);
 
         assert_memory_equal(fixture.output, fixture.input, sizeof fixture.output);
         assert_memory_equal(gradient, fixture.slope, sizeof gradient);

@@ -34,42 +34,6 @@ static void a_token_has_the_bucket_of_its_query_and_key_in_sum(void **state)
     assert_int_equal(bucket[1], 1); // 2, 0
 }
 
-/// The lists of one sequence of three blocks of 16 rows, each row of a block in its block's bucket.
-static int lists_of(const uint8_t *query, const uint8_t *key, double affinity, int *first_entry,
-                    int *key_block)
-{
-    uint8_t query_bucket[48];
-    uint8_t key_bucket[48];
-    int scratch[2 * 3 * 4];
-    const int first_row[] = {0, 48};
-    const exec_attention shape = {
-        .sequence_count = 1, .first_row = first_row, .block_rows = 16, .block_count = 3};
-    const exec_block_choice choice = {
-        .bit_count = 2, .affinity = affinity, .first_entry = first_entry, .key_block = key_block};
-    for (int row = 0; row < 48; row++) {
-        query_bucket[row] = query[row / 16];
-        key_bucket[row] = key[row / 16];
-    }
-    exec_choose_key_blocks(&choice, &shape, query_bucket, key_bucket, scratch);
-    return first_entry[3];
-}
-
-static void blocks_meet_where_buckets_are_shared(void **state)
-{
-    const uint8_t query[] = {0, 1, 2};
-    const uint8_t key[] = {2, 3, 0};
-    int first_entry[4];
-    int key_block[6];
-
-    // All pairs of blocks 2 and 0 share a bucket: 4 times as many as by chance.
-    assert_int_equal(lists_of(query, key, 1, first_entry, key_block), 4);
-    assert_memory_equal(first_entry, ((const int[]){0, 1, 2, 4}), sizeof first_entry);
-    assert_memory_equal(key_block, ((const int[]){0, 1, 0, 2}), 4 * sizeof(int));
-    assert_int_equal(lists_of(query, key, 4, first_entry, key_block), 4);
-    assert_int_equal(lists_of(query, key, 4.001, first_entry, key_block), 3);
-    assert_int_equal(lists_of(query, key, 0, first_entry, key_block), 6);
-}
-
 /// Whether key block `key` is in the list of query block `query`, from the definition.
 static bool is_met(const exec_block_choice *choice, const uint8_t *query_bucket,
                    const uint8_t *key_bucket, const int *sequence, const int *begin, const int *end,
@@ -445,7 +409,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_are_the_signs_of_projections),
-        cmocka_unit_test(blocks_meet_where_buckets_are_shared),
         cmocka_unit_test(lists_are_those_of_the_definition),
         cmocka_unit_test(a_token_has_the_bucket_of_its_query_and_key_in_sum),
         cmocka_unit_test(sorted_rows_stay_in_order_within_their_bucket),

@@ -5,6 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "exec/transport/lane.h"
 #include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -223,29 +224,13 @@ static const char *const names[] = {
 enum { NAME_COUNT = sizeof names / sizeof names[0] };
 
 /// Builds an order of equal stages; false: the schedule's rules exclude the counts.
-static bool build(const char *name, int ranks, int microbatches, arena *memory, bal_schedule *out)
+static bool build(const char *name, int ranks, int microbatches, bal_schedule *out)
 {
-    enum { STAGES = STAGES_MAX };
-    static int64_t ones[STAGES];
-    static int64_t none[STAGES];
-    static int64_t minus[STAGES];
     const bool is_loop = strncmp(name, "interleaved", 11) == 0;
-    for (int stage = 0; stage < STAGES; stage++) {
-        ones[stage] = 1;
-        minus[stage] = -1;
-    }
     const bal_schedule_family *family = bal_schedule_family_find(name);
     const int chunks = bal_schedule_chunk_count(family, is_loop ? 2 : 0);
-    const bal_stage_costs costs = {.stage_count = ranks * chunks,
-                                   .microbatch_count = 1,
-                                   .forward_ns = ones,
-                                   .backward_input_ns = ones,
-                                   .backward_weight_ns = ones,
-                                   .send_forward_ns = none,
-                                   .send_backward_ns = none,
-                                   .memory_forward = ones,
-                                   .memory_backward_input = none,
-                                   .memory_backward_weight = minus};
+    const bal_stage_costs costs =
+        reference_uniform_costs(ranks * chunks, 1, 1, 1, 0, (int64_t[]){1, 0, -1});
     const bal_schedule_request request = {.name = name,
                                           .rank_count = ranks,
                                           .microbatch_count = microbatches,
@@ -256,14 +241,13 @@ static bool build(const char *name, int ranks, int microbatches, arena *memory, 
 
 static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 {
-    arena *memory = *state;
     int played = 0;
     for (int name = 0; name < NAME_COUNT; name++) {
         for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
             for (int rounds = 1; rounds <= 4; rounds *= 2) {
                 bal_schedule schedule;
                 arena_reset(memory);
-                if (!build(names[name], ranks, rounds * ranks, memory, &schedule)) continue;
+                if (!build(names[name], ranks, rounds * ranks, &schedule)) continue;
                 for (int wait = 0; wait < WAIT_COUNT; wait++) {
                     if (!ends(&schedule, lane_now, (host_wait)wait)) {
                         fail_msg("%s, %d ranks, %d microbatches, wait %d", names[name], ranks,
@@ -280,15 +264,14 @@ static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 /// What the lanes are for: the same play finds circles where directions share one.
 static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
 {
-    arena *memory = *state;
     static const char *const stuck[] = {"zb-v", "zb-v-hand", "1f1b-v"};
     for (int name = 0; name < 3; name++) {
         bal_schedule schedule;
-        assert_true(build(stuck[name], 4, 8, memory, &schedule));
+        assert_true(build(stuck[name], 4, 8, &schedule));
         assert_false(ends(&schedule, lane_shared, WAIT_ALL));
     }
     bal_schedule one;
-    assert_true(build("1f1b", 4, 8, memory, &one));
+    assert_true(build("1f1b", 4, 8, &one));
     assert_true(ends(&one, lane_shared, WAIT_ALL));
 }
 

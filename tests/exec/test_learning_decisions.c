@@ -92,10 +92,7 @@ static void execute(decided_run *run)
                      .clock = EXEC_CLOCK_NOMINAL,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
-    exec_transport_options options = exec_transport_options_default();
-    error_message err = {0};
-    options.rank_count = RANKS * run->replica_count;
-    require(exec_transport_run("local", &options, learning_body, &context, &err), &err);
+    run_ranks(RANKS * run->replica_count, learning_body, &context);
     run->result = context.result;
     arena_destroy(context.memory);
     sim_predictor_destroy(predictor);

@@ -13,9 +13,7 @@ static exec_model with(exec_mechanism mechanism)
 
 static void refused(const exec_model *model, const char *message)
 {
-    error_message err = {0};
-    assert_int_equal(exec_model_check(model, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(exec_model_check(model, &why), STATUS_INVALID, message);
 }
 
 static void defaults_are_within_limits(void **state)
@@ -24,22 +22,33 @@ static void defaults_are_within_limits(void **state)
         const exec_model model = with((exec_mechanism)mechanism);
         assert_ok(exec_model_check(&model, NULL));
     }
+    const exec_model model = exec_model_default();
+    assert_int_equal(exec_model_hidden_width(&model), 256);
 }
 
 static void sizes_and_settings_of_the_optimizer_have_limits(void **state)
 {
     exec_model model = with(EXEC_DENSE);
 
+    model.mechanism = EXEC_MECHANISM_COUNT;
+    refused(&model, "mechanism 7 is outside [0, 6]");
+    model.mechanism = EXEC_DENSE;
     model.clip_norm = INFINITY;
     refused(&model, "clip_norm inf is outside [0, inf)");
     model.beta2 = 1;
     refused(&model, "beta2 1 is outside [0, 1)");
+    model.learning_rate = NAN;
+    refused(&model, "learning_rate nan is outside [0, 1000)");
     model.learning_rate = -1;
     refused(&model, "learning_rate -1 is outside [0, 1000)");
     model.rotary_base = 1e12;
     refused(&model, "rotary_base 1e+12 is outside [0, 1e+12)");
+    model.head_count = 5;
+    refused(&model, "head_count 5 does not divide width 64");
     model.width = 0;
     refused(&model, "width 0 is outside [1, 16384]");
+    model.block_count = 0;
+    refused(&model, "block_count 0 is outside [1, 4096]");
 }
 
 static void numbers_of_experts_have_limits(void **state)

@@ -6,8 +6,9 @@
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/drawn_run.h"
+#include "tests/exec/thread_ranks.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 
@@ -53,10 +54,8 @@ static status check_ops(void *context, const exec_measured *measured, error_mess
     seen_run *seen = context;
     const bal_played_plan *played = measured->played;
     const int ops = played->schedule->first_op[played->schedule->rank_count];
-    arena *memory = arena_create(1 << 16);
     sim_plan_replay replay;
     if (sim_plan_replay_play(&seen->training->machine, played, memory, &replay, err) != STATUS_OK) {
-        arena_destroy(memory);
         return err->code;
     }
     status compared = STATUS_OK;
@@ -85,7 +84,6 @@ static status check_ops(void *context, const exec_measured *measured, error_mess
             error_set(err, STATUS_INVALID, "iteration %d: %lld ns of migration, not %lld",
                       record->iteration, (long long)record->migration_ns, (long long)exposed_ns);
     }
-    arena_destroy(memory);
     seen->iterations[seen->count - 1].migration_finish_ns = measured->migration_finish_ns;
     seen->iterations[seen->count - 1].migrated_bytes = measured->migrated_bytes;
     return compared;
@@ -131,7 +129,6 @@ static status execute(const exec_training *with, seen_run *seen)
     bal_training told = *training;
     sim_predictor *predictor = NULL;
     const exec_training_listener listener = {seen, check_ops};
-    exec_transport_options options = exec_transport_options_default();
     execution run = {.training = *with, .seen = seen};
     told.sink = (bal_record_sink){.context = seen, .put = keep_record};
     assert_ok(sim_predictor_create(training, &predictor, &seen->err));
@@ -140,8 +137,8 @@ static status execute(const exec_training *with, seen_run *seen)
     run.training.devices = (exec_device_maker){(void *)training, make_timed};
     run.training.clock = EXEC_CLOCK_NOMINAL;
     if (with->listener == NULL) run.training.listener = &listener;
-    options.rank_count = training->data_parallel * training->machine.rank_count;
-    const status executed = exec_transport_run("local", &options, run_rank, &run, &seen->err);
+    const status executed = run_threads(training->data_parallel * training->machine.rank_count,
+                                        run_rank, &run, &seen->err);
     sim_predictor_destroy(predictor);
     return executed;
 }
@@ -232,7 +229,6 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
     fill_state_bytes(run, state_bytes);
     const bal_layer_costs layers = {.layer_count = run->ports[0].layer_count,
                                     .state_bytes = state_bytes};
-    arena *memory = arena_create(1 << 14);
     for (int iteration = 0; iteration + 1 < executed->count; iteration++) {
         const seen_iteration *before = &executed->iterations[iteration];
         const seen_iteration *after = &executed->iterations[iteration + 1];
@@ -257,7 +253,6 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
                                           &finish_ns, NULL));
         assert_int_equal(before->migration_finish_ns, finish_ns);
     }
-    arena_destroy(memory);
 }
 
 /// Both players play the run; everything that they say of it is the same.
@@ -437,5 +432,5 @@ int main(void)
                                   print_seed),
         cmocka_unit_test_teardown(released_ranks_come_and_go_as_simulated, print_seed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

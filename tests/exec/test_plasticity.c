@@ -74,26 +74,24 @@ static void decisions_are_at_the_end_of_intervals(void **state)
 /// B of a block, from the fixture's slope.
 static void run_backward(block_fixture *fixture, float *gradient)
 {
-    error_message err = {0};
     run_forward(fixture);
     memcpy(gradient, fixture->slope, VALUES * sizeof *gradient);
-    require(exec_layer_backward_input(fixture->layer, fixture->slot, gradient, &err), &err);
+    require(exec_layer_backward_input(fixture->layer, fixture->slot, gradient, &why));
 }
 
 static void a_frozen_block_passes_the_gradient_on(void **state)
 {
     block_fixture fixture;
-    error_message err = {0};
     float live[VALUES];
     float frozen[VALUES];
     const exec_model model = model_of(EXEC_FREEZING);
     open_block(&fixture, &model, 0);
     run_backward(&fixture, live);
-    require(exec_layer_backward_weight(fixture.layer, fixture.slot, &err), &err);
+    require(exec_layer_backward_weight(fixture.layer, fixture.slot, &why));
     const int64_t live_bytes = fixture.slot->activation_bytes;
     const int64_t live_state_bytes = exec_layer_state_bytes(fixture.layer, true);
 
-    require(exec_layer_set_frozen(fixture.layer, true, &err), &err);
+    require(exec_layer_set_frozen(fixture.layer, true, &why));
     run_backward(&fixture, frozen);
 
     assert_memory_equal(frozen, live, sizeof live);
@@ -109,10 +107,9 @@ static void a_frozen_block_passes_the_gradient_on(void **state)
 static void a_frozen_prefix_keeps_nothing_of_a_microbatch(void **state)
 {
     block_fixture fixture;
-    error_message err = {0};
     const exec_model model = model_of(EXEC_FREEZING);
     open_block(&fixture, &model, 0);
-    require(exec_layer_set_frozen(fixture.layer, true, &err), &err);
+    require(exec_layer_set_frozen(fixture.layer, true, &why));
     fixture.layer->passes_no_gradient = true;
 
     run_forward(&fixture);
@@ -126,25 +123,24 @@ static void the_state_of_a_frozen_layer_freezes_another(void **state)
 {
     block_fixture from;
     block_fixture to;
-    error_message err = {0};
     const exec_model model = model_of(EXEC_FREEZING);
     for (int frozen = 0; frozen < 2; frozen++) {
         open_block(&from, &model, 0);
         open_block(&to, &model, 0);
         // The receiver was otherwise before.
-        require(exec_layer_set_frozen(frozen == 1 ? from.layer : to.layer, true, &err), &err);
+        require(exec_layer_set_frozen(frozen == 1 ? from.layer : to.layer, true, &why));
         fill(from.layer->master, from.layer->parameter_count, 1, 9);
         exec_layer_refresh(from.layer);
         const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
         void *bytes = memory_array(2, (size_t)byte_count);
         assert_non_null(bytes);
 
-        require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
-        require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err), &err);
+        require(exec_layer_state_pack(from.layer, true, bytes, &why));
+        require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &why));
 
         assert_int_equal(to.layer->is_frozen, frozen);
         assert_int_equal(exec_layer_state_bytes(to.layer, true), byte_count);
-        require(exec_layer_state_pack(to.layer, true, (char *)bytes + byte_count, &err), &err);
+        require(exec_layer_state_pack(to.layer, true, (char *)bytes + byte_count, &why));
         assert_memory_equal(bytes, (char *)bytes + byte_count, (size_t)byte_count);
         free(bytes);
         close_block(&to);

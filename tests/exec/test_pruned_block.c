@@ -44,12 +44,11 @@ static void set_pruned_to_zero(const exec_layer *layer, float *values)
 
 static void open_pruned(block_fixture *fixture, double csr_from)
 {
-    error_message err = {0};
     uint8_t bytes[MASK_BYTES_MAX];
     const exec_model model = pruned_model(csr_from);
     open_block(fixture, &model, 0);
     const int64_t byte_count = draw_mask(fixture->layer, bytes);
-    require(exec_mechanism_pruning.unpack(fixture->layer, bytes, byte_count, &err), &err);
+    require(exec_mechanism_pruning.unpack(fixture->layer, bytes, byte_count, &why));
     set_pruned_to_zero(fixture->layer, fixture->layer->master);
     exec_layer_refresh(fixture->layer);
     assert_int_equal(exec_layer_is_compressed(fixture->layer), csr_from > 0);
@@ -68,16 +67,12 @@ static void zeros_have_the_gradients_of_finite_differences(void **state)
 static void pruned_weights_stay_zero_after_updates(void **state)
 {
     block_fixture fixture;
-    error_message err = {0};
     float gradient[VALUES];
     open_pruned(&fixture, never);
     exec_layer *layer = fixture.layer;
     const uint8_t *keep = exec_mechanism_pruning.keep(layer);
-    memcpy(gradient, fixture.slope, sizeof gradient);
 
-    run_forward(&fixture);
-    require(exec_layer_backward_input(layer, fixture.slot, gradient, &err), &err);
-    require(exec_layer_backward_weight(layer, fixture.slot, &err), &err);
+    run_passes(&fixture, gradient);
     exec_layer_update(layer, 1, keep);
 
     int64_t zero_count = 0;
@@ -94,14 +89,10 @@ static void pruned_weights_stay_zero_after_updates(void **state)
 /// F, B, W, the gradient's norm and three updates.
 static void learn(block_fixture *fixture, float *gradient, double *square_norm)
 {
-    error_message err = {0};
     exec_layer *layer = fixture->layer;
     for (int update = 0; update < 3; update++) {
         memset(layer->gradient, 0, layer->held_count * sizeof *layer->gradient);
-        memcpy(gradient, fixture->slope, sizeof fixture->slope);
-        run_forward(fixture);
-        require(exec_layer_backward_input(layer, fixture->slot, gradient, &err), &err);
-        require(exec_layer_backward_weight(layer, fixture->slot, &err), &err);
+        run_passes(fixture, gradient);
         set_pruned_to_zero(layer, layer->gradient);
         *square_norm = exec_layer_square_norm(layer);
         exec_layer_update(layer, 1, exec_mechanism_pruning.keep(layer));
@@ -137,7 +128,6 @@ static void compressed_rows_compute_the_bits_of_zeros_in_place(void **state)
 static void a_layer_is_compressed_step_by_step(void **state)
 {
     block_fixture fixture;
-    error_message err = {0};
     const exec_model model = pruned_model(always);
     open_block(&fixture, &model, 0);
     exec_layer *layer = fixture.layer;
@@ -152,7 +142,7 @@ static void a_layer_is_compressed_step_by_step(void **state)
         for (int64_t at = 0; at < count; at++) {
             keep[at] = at % every == 0;
         }
-        require(exec_layer_compress(layer, keep, &err), &err);
+        require(exec_layer_compress(layer, keep, &why));
         exec_layer_read_weights(layer, after);
         exec_layer_read_kept(layer, kept);
         assert_memory_equal(kept, keep, (size_t)count);
@@ -163,11 +153,11 @@ static void a_layer_is_compressed_step_by_step(void **state)
                          count - (count + every - 1) / every);
     }
     memset(keep, 0, (size_t)count);
-    require(exec_layer_compress(layer, keep, &err), &err);
+    require(exec_layer_compress(layer, keep, &why));
     assert_int_equal(layer->held_count, (int64_t)layer->parameter_count - count);
     run_forward(&fixture); // of biases and norms alone
 
-    require(exec_layer_initialise(layer, &err), &err);
+    require(exec_layer_initialise(layer, &why));
     assert_false(exec_layer_is_compressed(layer));
     free(before);
     free(after);
@@ -197,7 +187,6 @@ static void check_travel(double csr_from)
 {
     block_fixture from;
     block_fixture to;
-    error_message err = {0};
     const exec_model model = pruned_model(csr_from);
     open_pruned(&from, csr_from);
     open_block(&to, &model, 0);
@@ -209,8 +198,8 @@ static void check_travel(double csr_from)
     const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
     char *bytes = memory_array(1, (size_t)byte_count);
 
-    require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
-    require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err), &err);
+    require(exec_layer_state_pack(from.layer, true, bytes, &why));
+    require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &why));
 
     assert_true(pruned > 0);
     assert_int_equal(byte_count, whole + mask - 3 * 4 * pruned); // parameter and both moments
@@ -238,24 +227,23 @@ static void check_lengths(double csr_from)
 {
     block_fixture from;
     block_fixture to;
-    error_message err = {0};
     const exec_model model = pruned_model(csr_from);
     open_pruned(&from, csr_from);
     open_block(&to, &model, 0);
     const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
     uint8_t *bytes = memory_array(1, (size_t)byte_count + 1);
-    require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
+    require(exec_layer_state_pack(from.layer, true, bytes, &why));
 
     for (int64_t length = 0; length <= byte_count + 1; length++) {
         if (length == byte_count) continue;
-        assert_int_equal(exec_layer_state_unpack(to.layer, bytes, length, NULL, &err),
+        assert_int_equal(exec_layer_state_unpack(to.layer, bytes, length, NULL, &why),
                          STATUS_FORMAT);
     }
     const int64_t floats =
         3 * 4 * ((int64_t)from.layer->parameter_count - (load_of(&from, 1) - load_of(&from, 0)));
     const int64_t mask = exec_mechanism_pruning.packed_bytes(from.layer);
     bytes[byte_count - floats - mask] ^= 1;
-    assert_int_equal(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err),
+    assert_int_equal(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &why),
                      STATUS_FORMAT);
     free(bytes);
     close_block(&to);

@@ -38,7 +38,7 @@ static status agree_on_begin(exec_endpoint *endpoint, int64_t *begin_ns, error_m
     return exec_group_barrier(&group, err);
 }
 
-static status play_with(exec_endpoint *endpoint, played *shared, exec_device *device, arena *memory,
+static status play_with(exec_endpoint *endpoint, played *shared, exec_device *device,
                         error_message *err)
 {
     const int place = endpoint->rank;
@@ -74,26 +74,23 @@ static status play_with(exec_endpoint *endpoint, played *shared, exec_device *de
 static status play_rank(exec_endpoint *endpoint, void *context, error_message *err)
 {
     played *shared = context;
-    arena *memory = arena_create(1 << 14);
     exec_device *device = exec_device_timed_create(shared->layers->layer_count);
-    const status code = play_with(endpoint, shared, device, memory, err);
+    const status code = play_with(endpoint, shared, device, err);
     device->table->destroy(device);
-    arena_destroy(memory);
     return code;
 }
 
-static void execute(played *shared, arena *memory)
+static void execute(played *shared)
 {
     sim_timeline_init(shared->schedule, memory, &shared->timeline);
     run_ranks(shared->schedule->rank_count, play_rank, shared);
 }
 
-static void assert_as_simulated(const played *shared, const char *what, arena *memory)
+static void assert_as_simulated(const played *shared, const char *what)
 {
     sim_order order;
     bal_timeline expected;
-    error_message err = {0};
-    require(sim_order_compile(shared->schedule, memory, &order, &err), &err);
+    require(sim_order_compile(shared->schedule, memory, &order, &why));
     sim_timeline_init(shared->schedule, memory, &expected);
     sim_order_play(&order, shared->costs, NULL, &expected);
     for (int op = 0; op < shared->schedule->first_op[shared->schedule->rank_count]; op++) {
@@ -112,7 +109,7 @@ static const double no_factor[RANKS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /// A random order whose stages have one layer each.
-static played shared_of(const random_problem *problem, bal_layer_costs *layers, arena *memory)
+static played shared_of(const random_problem *problem, bal_layer_costs *layers)
 {
     const bal_schedule *schedule = &problem->schedule;
     const int stages = schedule->rank_count * schedule->chunk_count;
@@ -140,18 +137,17 @@ static played shared_of(const random_problem *problem, bal_layer_costs *layers, 
 
 static void random_orders_take_the_simulated_times(void **state)
 {
-    arena *memory = *state;
     for (uint64_t seed = 0; seed < 300; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
+        const random_problem problem = random_problem_draw(seed);
         char what[40];
         bal_layer_costs layers;
-        played shared = shared_of(&problem, &layers, memory);
+        played shared = shared_of(&problem, &layers);
         shared.clock = EXEC_CLOCK_NOMINAL;
         snprintf(what, sizeof what, "seed %llu", (unsigned long long)seed);
 
-        execute(&shared, memory);
+        execute(&shared);
 
-        assert_as_simulated(&shared, what, memory);
+        assert_as_simulated(&shared, what);
         arena_reset(memory);
     }
 }
@@ -185,22 +181,21 @@ static void assert_possible(const played *shared, const char *what)
 
 static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
 {
-    arena *memory = *state;
     for (uint64_t seed = 0; seed < 24; seed++) {
-        random_problem problem = random_problem_draw(seed, memory);
+        random_problem problem = random_problem_draw(seed);
         rng random = rng_init(seed, 9);
-        problem.costs = random_costs(
-            &random, problem.schedule.rank_count * problem.schedule.chunk_count,
-            problem.costs.microbatch_count, 300000, seed % 3 == 0 ? 0 : 200000, memory);
+        problem.costs =
+            random_costs(&random, problem.schedule.rank_count * problem.schedule.chunk_count,
+                         problem.costs.microbatch_count, 300000, seed % 3 == 0 ? 0 : 200000);
         for (int clock = EXEC_CLOCK_QUEUE; clock <= EXEC_CLOCK_REAL; clock++) {
             char what[40];
             bal_layer_costs layers;
-            played shared = shared_of(&problem, &layers, memory);
+            played shared = shared_of(&problem, &layers);
             shared.clock = (exec_clock)clock;
             snprintf(what, sizeof what, "seed %llu, %s", (unsigned long long)seed,
                      exec_clock_names[clock]);
 
-            execute(&shared, memory);
+            execute(&shared);
 
             assert_possible(&shared, what);
         }
@@ -210,17 +205,16 @@ static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
 
 static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
 {
-    arena *memory = *state;
-    random_problem problem = {.schedule = reference_build("zb-h1", 1, 4, 1, memory),
-                              .costs = reference_uniform_costs(1, 200000, 300000, 100000, 0,
-                                                               (int64_t[]){1, 0, -1}, memory)};
+    random_problem problem = {
+        .schedule = reference_build("zb-h1", 1, 4, 1),
+        .costs = reference_uniform_costs(1, 200000, 300000, 100000, 0, (int64_t[]){1, 0, -1})};
     bal_layer_costs layers;
-    played shared = shared_of(&problem, &layers, memory);
+    played shared = shared_of(&problem, &layers);
     shared.clock = EXEC_CLOCK_QUEUE;
 
-    execute(&shared, memory);
+    execute(&shared);
 
-    assert_as_simulated(&shared, "one rank", memory);
+    assert_as_simulated(&shared, "one rank");
     assert_int_equal(shared.times[0].message_count, 0);
     assert_true(shared.times[0].wake_ns >= 0);
     assert_true(shared.times[0].overhead_ns >= 0);
@@ -228,14 +222,13 @@ static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
 
 static void messages_are_counted(void **state)
 {
-    arena *memory = *state;
     random_problem problem = {
-        .schedule = reference_build("1f1b", 2, 3, 1, memory),
-        .costs = reference_uniform_costs(2, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
+        .schedule = reference_build("1f1b", 2, 3, 1),
+        .costs = reference_uniform_costs(2, 100, 200, 30, 0, (int64_t[]){1, 0, -1})};
     bal_layer_costs layers;
-    played shared = shared_of(&problem, &layers, memory);
+    played shared = shared_of(&problem, &layers);
 
-    execute(&shared, memory);
+    execute(&shared);
 
     assert_int_equal(shared.timeline.end_ns[0], 100);
     assert_int_equal(shared.times[0].message_count, 3);
@@ -245,13 +238,11 @@ static void messages_are_counted(void **state)
 
 static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
 {
-    arena *memory = *state;
     random_problem problem = {
-        .schedule = reference_build("1f1b", 1, 3, 1, memory),
-        .costs = reference_uniform_costs(1, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
+        .schedule = reference_build("1f1b", 1, 3, 1),
+        .costs = reference_uniform_costs(1, 100, 200, 30, 0, (int64_t[]){1, 0, -1})};
     bal_layer_costs layers;
-    played shared = shared_of(&problem, &layers, memory);
-    error_message err = {0};
+    played shared = shared_of(&problem, &layers);
     atomic_bool interrupt = true;
     exec_transport_options options = exec_transport_options_default();
     options.interrupt = &interrupt;
@@ -259,10 +250,8 @@ static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
     shared.iteration_count = INT32_MAX;
     sim_timeline_init(shared.schedule, memory, &shared.timeline);
 
-    assert_int_equal(exec_transport_run("local", &options, play_rank, &shared, &err),
-                     STATUS_BACKEND);
-
-    assert_string_equal(err.message, "interrupted");
+    assert_fails(exec_transport_run("local", &options, play_rank, &shared, &why), STATUS_BACKEND,
+                 "interrupted");
 }
 
 int main(void)

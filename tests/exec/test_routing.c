@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 
@@ -12,7 +12,7 @@ enum { ROWS = 24, EXPERTS = 6, TOP_K = 2 };
 
 static exec_kernels *cpu;
 
-static exec_routing carve(arena *memory, int experts, int rows, int top_k)
+static exec_routing carve(int experts, int rows, int top_k)
 {
     const size_t entries = (size_t)(rows * top_k);
     return (exec_routing){
@@ -42,9 +42,7 @@ static void fill(float *values, size_t count, uint64_t seed)
 
 static void three_tokens_and_three_experts_by_hand(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, 3, 3, 2);
+    exec_routing routing = carve(3, 3, 2);
     const float logits[] = {1, 2, 2, 0, 5, 0, 3, 0, 1};
 
     cpu->table->route(cpu, &routing, logits);
@@ -64,7 +62,6 @@ static void three_tokens_and_three_experts_by_hand(void **state)
     assert_close(routing.weight[3], 1 / (1 + exp(-5.0)), 1e-6);
     assert_close(routing.weight[4], 1 / (1 + exp(-2.0)), 1e-6);
     assert_close(routing.probability[3], 1 / (2 + exp(5.0)), 1e-6);
-    arena_destroy(memory);
 }
 
 static bool is_among_largest(const float *logits, int expert, int top_k)
@@ -79,10 +76,9 @@ static bool is_among_largest(const float *logits, int expert, int top_k)
 
 static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **state)
 {
-    (void)state;
     for (int top_k = 1; top_k <= EXPERTS; top_k++) {
-        arena *memory = arena_create(1 << 12);
-        exec_routing routing = carve(memory, EXPERTS, ROWS, top_k);
+        arena_reset(memory);
+        exec_routing routing = carve(EXPERTS, ROWS, top_k);
         float logits[ROWS * EXPERTS];
         fill(logits, ROWS * EXPERTS, (uint64_t)top_k);
         logits[1] = logits[4]; // a tie
@@ -98,15 +94,12 @@ static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **sta
             }
             assert_close(sum, 1, 1e-6);
         }
-        arena_destroy(memory);
     }
 }
 
 static void places_are_sorted_by_expert_then_token(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
+    exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     fill(logits, ROWS * EXPERTS, 7);
 
@@ -132,14 +125,11 @@ static void places_are_sorted_by_expert_then_token(void **state)
             assert_true(routing.row[place - 1] < routing.row[place]);
         }
     }
-    arena_destroy(memory);
 }
 
 static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
+    exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     fill(logits, ROWS * EXPERTS, 8);
     for (int row = 0; row < ROWS; row++) {
@@ -150,21 +140,17 @@ static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **sta
 
     assert_int_equal(routing.count[3], ROWS);
     assert_int_equal(routing.first_place[EXPERTS], ROWS * TOP_K);
-    arena_destroy(memory);
 }
 
 static void logits_that_are_no_numbers_still_route(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, 2, 2, 2);
+    exec_routing routing = carve(2, 2, 2);
     const float wrong[] = {NAN, NAN, NAN, 1};
 
     cpu->table->route(cpu, &routing, wrong);
 
     assert_int_equal(routing.count[0], 2);
     assert_int_equal(routing.count[1], 2);
-    arena_destroy(memory);
 }
 
 /// What route_input differentiates: sum over tokens of (sum of weight * slope) + balance
@@ -191,10 +177,8 @@ static double loss_of(const exec_routing *shares, const float *logits, const flo
 
 static void gradients_of_the_logits_are_those_of_finite_differences(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
-    exec_routing scratch = carve(memory, EXPERTS, ROWS, TOP_K);
+    exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
+    exec_routing scratch = carve(EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     float slope[ROWS * TOP_K];
     float gradient[ROWS * EXPERTS];
@@ -216,7 +200,6 @@ static void gradients_of_the_logits_are_those_of_finite_differences(void **state
         const double difference = (more - less) / (2 * (double)step);
         assert_true(fabs((double)gradient[at] - difference) < 2e-4 + 1e-3 * fabs(difference));
     }
-    arena_destroy(memory);
 }
 
 /// Tokens of the busiest expert over the mean.
@@ -233,10 +216,8 @@ static double busiest(const exec_routing *routing)
 /// A router that likes the first expert: the more rounds, the less of it is left.
 static void rounds_leave_less_and_less_imbalance(void **state)
 {
-    (void)state;
     enum { MANY = 512 };
-    arena *memory = arena_create(1 << 16);
-    exec_routing routing = carve(memory, EXPERTS, MANY, TOP_K);
+    exec_routing routing = carve(EXPERTS, MANY, TOP_K);
     float *logits = arena_array(memory, MANY * EXPERTS, sizeof *logits);
     fill(logits, MANY * EXPERTS, 9);
     for (int row = 0; row < MANY; row++) {
@@ -252,16 +233,13 @@ static void rounds_leave_less_and_less_imbalance(void **state)
         assert_int_equal(routing.first_place[EXPERTS], MANY * TOP_K);
     }
     assert_true(left[0] > 2.5 && left[1] < left[0] && left[2] < left[1] && left[3] < 1.2);
-    arena_destroy(memory);
 }
 
 /// After one round the choice is that of logits less the logarithm of each expert's share, written
 /// down in double; weights are still the softmax of the logits themselves.
 static void one_round_takes_an_experts_share_off_its_logits(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, 1);
+    exec_routing routing = carve(EXPERTS, ROWS, 1);
     float logits[ROWS * EXPERTS];
     double share[EXPERTS] = {0};
     fill(logits, ROWS * EXPERTS, 21);
@@ -287,7 +265,6 @@ static void one_round_takes_an_experts_share_off_its_logits(void **state)
         }
         assert_true(routing.weight[row] == 1);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -303,7 +280,7 @@ int main(void)
         cmocka_unit_test(gradients_of_the_logits_are_those_of_finite_differences),
     };
     if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failures = cmocka_run_group_tests(tests, open_memory, close_memory);
     cpu->table->close(cpu);
     return failures;
 }

@@ -111,7 +111,6 @@ static void assert_connected(member *members, int rank_count)
 
 static void all_are_connected_whoever_comes_first(void **state)
 {
-    (void)state;
     member members[RANKS_MAX];
     const int port = free_port();
     const int64_t patience_ns = 60 * INT64_C(1000000000);
@@ -126,7 +125,6 @@ static void all_are_connected_whoever_comes_first(void **state)
 
 static void strangers_are_turned_away(void **state)
 {
-    (void)state;
     member members[3];
     const int port = free_port();
     const int64_t patience_ns = 60 * INT64_C(1000000000);
@@ -144,7 +142,6 @@ static void strangers_are_turned_away(void **state)
 
 static void who_does_not_come_is_counted(void **state)
 {
-    (void)state;
     member members[3];
     const int port = free_port();
 
@@ -160,7 +157,6 @@ static void who_does_not_come_is_counted(void **state)
 
 static void a_leader_that_is_not_there_is_named(void **state)
 {
-    (void)state;
     member members[2];
     char expected[128];
     const int port = free_port();
@@ -176,7 +172,6 @@ static void a_leader_that_is_not_there_is_named(void **state)
 
 static void a_port_in_use_is_named(void **state)
 {
-    (void)state;
     member members[2];
     char expected[128];
     struct sockaddr_in at = loopback(free_port());
@@ -197,7 +192,6 @@ static void a_port_in_use_is_named(void **state)
 
 static void an_interruption_ends_the_wait(void **state)
 {
-    (void)state;
     member members[2];
     atomic_bool interrupt = true;
 

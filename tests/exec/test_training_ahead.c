@@ -26,8 +26,7 @@ static int64_t mark_ns(exec_kernels *kernels, int number)
 static exec_device *open_device(exec_training_device options)
 {
     exec_kernels *kernels = NULL;
-    error_message err = {0};
-    require(exec_kernels_cpu_open(&kernels), &err);
+    require(exec_kernels_cpu_open(&kernels));
     marking_table = *kernels->table;
     marking_table.mark = mark;
     marking_table.mark_ns = mark_ns;
@@ -41,11 +40,10 @@ static exec_device *open_device(exec_training_device options)
 static void hold(exec_device *device, const bal_placed_partition *plan, int place)
 {
     exec_layer_report report;
-    error_message err = {0};
-    require(device->table->hold(device, plan, place, 1, &err), &err);
+    require(device->table->hold(device, plan, place, 1, &why));
     device->table->report(device, &report);
     for (int row = 0; row < report.layer_count; row++) {
-        assert_ok(device->table->initialise(device, report.layer[row], &err));
+        assert_ok(device->table->initialise(device, report.layer[row], &why));
     }
 }
 
@@ -59,8 +57,7 @@ static exec_payload play(exec_device *device, const exec_step *step, const exec_
 {
     exec_payload output = {0};
     int64_t duration_ns = 0;
-    error_message err = {0};
-    require(device->table->play(device, step, input, &output, &duration_ns, &err), &err);
+    require(device->table->play(device, step, input, &output, &duration_ns, &why));
     return output;
 }
 

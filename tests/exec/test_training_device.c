@@ -47,9 +47,8 @@ static void open_lone(lone_device *lone, arena *memory)
 {
     static exec_kernel_table table;
     exec_kernels *kernels = NULL;
-    error_message err = {0};
     lone->model = small_model();
-    require(exec_kernels_cpu_open(&kernels), &err);
+    require(exec_kernels_cpu_open(&kernels));
     counted_table = kernels->table;
     table = *kernels->table;
     table.allocate = allocate_counted;
@@ -58,7 +57,7 @@ static void open_lone(lone_device *lone, arena *memory)
     exec_training_device options = {.model = &lone->model, .text = &learning_text};
     lone->device = exec_training_device_create_over(&options, 0, kernels);
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
-    assert_ok(bal_schedule_build(&request, memory, &lone->schedule, &err));
+    assert_ok(bal_schedule_build(&request, memory, &lone->schedule, &why));
     exec_program_compile(&lone->schedule, 0, memory, &lone->program);
 }
 
@@ -87,21 +86,20 @@ static double play_lone(lone_device *lone, int iteration)
     const exec_group alone = {
         .endpoint = &endpoint, .rank = &own, .rank_count = 1, .sequence = &sequence};
     const exec_iteration at = {.iteration = iteration, .rank_time_factor = 1, .is_profiled = true};
-    error_message err = {0};
     double norm = 0;
-    status result = device->table->begin(device, &at, &err);
+    status result = device->table->begin(device, &at, &why);
     for (int step = 0; step < lone->program.step_count && result == STATUS_OK; step++) {
         exec_payload output;
         int64_t duration_ns = -1;
         result = device->table->play(device, &lone->program.steps[step], NULL, &output,
-                                     &duration_ns, &err);
+                                     &duration_ns, &why);
         assert_true(duration_ns >= 0);
     }
     if (result == STATUS_OK) {
-        result = device->table->finish(device, lone->begin_ns, lone->end_ns, &err);
+        result = device->table->finish(device, lone->begin_ns, lone->end_ns, &why);
     }
-    if (result == STATUS_OK) result = device->table->step(device, &alone, &norm, &err);
-    require(result, &err);
+    if (result == STATUS_OK) result = device->table->step(device, &alone, &norm, &why);
+    require(result);
     return norm;
 }
 
@@ -154,11 +152,10 @@ static void bytes_of_another_layer_are_refused(void **state)
     const int64_t byte_count = device->table->packed_bytes(device, 1);
     unsigned char *bytes = arena_array(memory, (size_t)byte_count, 1);
     assert_ok(device->table->pack(device, 1, bytes, NULL));
-    error_message err = {0};
 
-    assert_int_equal(device->table->unpack(device, 2, bytes, byte_count, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "layer 2: the packed bytes are not of this layer");
-    assert_int_equal(device->table->unpack(device, 1, bytes, byte_count - 4, &err), STATUS_FORMAT);
+    assert_fails(device->table->unpack(device, 2, bytes, byte_count, &why), STATUS_FORMAT,
+                 "layer 2: the packed bytes are not of this layer");
+    assert_int_equal(device->table->unpack(device, 1, bytes, byte_count - 4, &why), STATUS_FORMAT);
 
     device->table->destroy(device);
     arena_destroy(memory);
@@ -172,15 +169,13 @@ static void iterations_that_cannot_be_played_are_refused(void **state)
     assert_ok(hold_all(&lone, 0));
     const exec_iteration plain = {.rank_time_factor = 1};
     const exec_iteration faster = {.rank_time_factor = 0.5};
-    error_message err = {0};
 
-    assert_int_equal(lone.device->table->begin(lone.device, &plain, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "layer 0 has no parameters yet");
+    assert_fails(lone.device->table->begin(lone.device, &plain, &why), STATUS_INVALID,
+                 "layer 0 has no parameters yet");
     hold_fresh(&lone);
-    assert_int_equal(lone.device->table->begin(lone.device, &faster, &err), STATUS_UNSUPPORTED);
-    assert_string_equal(err.message,
-                        "device cpu cannot have its ops take 0.5 times as long: cpu can where it "
-                        "is more than 1, timed always");
+    assert_fails(lone.device->table->begin(lone.device, &faster, &why), STATUS_UNSUPPORTED,
+                 "device cpu cannot have its ops take 0.5 times as long: cpu can where it "
+                 "is more than 1, timed always");
 
     lone.device->table->destroy(lone.device);
     arena_destroy(memory);
@@ -198,21 +193,20 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
 {
     exec_kernels *kernels = NULL;
     exec_stopwatch watch;
-    error_message err = {0};
     int64_t cell = 0;
     assert_ok(exec_kernels_cpu_open(&kernels));
     exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2);
     watch.time_factor = 3;
-    assert_ok(exec_stopwatch_begin(&watch, &err));
-    assert_ok(exec_stopwatch_begin_op(&watch, &err));
+    assert_ok(exec_stopwatch_begin(&watch, &why));
+    assert_ok(exec_stopwatch_begin_op(&watch, &why));
     const int64_t begin_ns = thread_ns();
     while (thread_ns() - begin_ns < 100000) {
     }
     const int64_t computed_ns = thread_ns() - begin_ns;
 
-    assert_ok(exec_stopwatch_lap(&watch, &cell, &err));
-    assert_ok(exec_stopwatch_end_op(&watch, false, &err));
-    assert_ok(exec_stopwatch_settle(&watch, 0, &err));
+    assert_ok(exec_stopwatch_lap(&watch, &cell, &why));
+    assert_ok(exec_stopwatch_end_op(&watch, false, &why));
+    assert_ok(exec_stopwatch_settle(&watch, 0, &why));
 
     assert_true(cell >= 3 * computed_ns);
     assert_true(exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0) >=
@@ -321,13 +315,12 @@ static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state
                         .way = &way,
                         .iteration_count = 1,
                         .devices = {.context = &model, .create = make_poor}};
-    error_message err = {0};
 
-    assert_int_equal(learning_try(&run, &err), STATUS_NO_MEMORY);
+    assert_int_equal(learning_try(&run, &why), STATUS_NO_MEMORY);
 
-    if (strstr(err.message, "rank 1, iteration 0, F0") == NULL ||
-        strstr(err.message, "out of memory for") == NULL) {
-        fail_msg("%s", err.message);
+    if (strstr(why.message, "rank 1, iteration 0, F0") == NULL ||
+        strstr(why.message, "out of memory for") == NULL) {
+        fail_msg("%s", why.message);
     }
 }
 
@@ -335,24 +328,23 @@ static void what_cannot_be_trained_is_refused(void **state)
 {
     exec_model model = small_model();
     exec_device *device = NULL;
-    error_message err = {0};
     const exec_training_text short_text = {
         .bytes = learning_text.bytes, .token_count = 16, .token_bytes = 1};
     exec_training_device options = {.model = &model, .text = &short_text};
 
-    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "text has 16 tokens; a sequence needs 17");
+    assert_fails(exec_training_device_create(&options, 0, &device, &why), STATUS_INVALID,
+                 "text has 16 tokens; a sequence needs 17");
 
     options.text = &learning_text;
     options.backend = EXEC_BACKEND_CUDA_FP32;
     model.mechanism = EXEC_PRUNING;
     model.pruning.csr_from = 0.8;
-    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_UNSUPPORTED);
-    assert_string_equal(err.message, "pruning: csr_from 0.8: device cuda has no products in "
-                                     "compressed rows; cpu has, and 0 keeps layers dense");
+    assert_fails(exec_training_device_create(&options, 0, &device, &why), STATUS_UNSUPPORTED,
+                 "pruning: csr_from 0.8: device cuda has no products in "
+                 "compressed rows; cpu has, and 0 keeps layers dense");
 
     model.head_count = 0;
-    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
+    assert_int_equal(exec_training_device_create(&options, 0, &device, &why), STATUS_INVALID);
     assert_null(device);
 }
 

@@ -28,11 +28,9 @@ static void write_text(char path[64], size_t byte_count)
 static void a_missing_file_is_named(void **state)
 {
     exec_training_text text = {0};
-    error_message err = {0};
 
-    assert_int_equal(exec_training_text_read("nowhere.txt", &model, 1, &text, &err), STATUS_IO);
-
-    assert_string_equal(err.message, "nowhere.txt: No such file or directory");
+    assert_fails(exec_training_text_read("nowhere.txt", &model, 1, &text, &why), STATUS_IO,
+                 "nowhere.txt: No such file or directory");
     assert_null(text.bytes);
 }
 
@@ -41,12 +39,11 @@ static void read_refused(size_t byte_count, int token_bytes, int vocabulary, con
     char path[64];
     char message[160];
     exec_training_text text = {0};
-    error_message err = {0};
     const exec_model few = {.sequence_length = LENGTH, .vocabulary = vocabulary};
     write_text(path, byte_count);
-    assert_int_equal(exec_training_text_read(path, &few, token_bytes, &text, &err), STATUS_INVALID);
+    assert_int_equal(exec_training_text_read(path, &few, token_bytes, &text, &why), STATUS_INVALID);
     snprintf(message, sizeof message, "%s: %s", path, expected);
-    assert_string_equal(err.message, message);
+    assert_string_equal(why.message, message);
     remove(path);
 }
 

@@ -1,27 +1,16 @@
 /// The local transport: how a run ends when a rank fails, hangs, waits in vain or is interrupted.
 /// What is received by which key is told by mpi_messages, which runs over local too. Times here are
-/// patience, never claims.
+/// patience, never claims. And what groups of ranks promise beside their bytes, which mpi_groups
+/// has.
 #include "exec/transport/transport.h"
-#include "tests/assert_close.h"
+#include "tests/exec/thread_ranks.h"
+#include "tests/exec/world_group.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 enum { LONG_NS = 1000000000 };
-
-static status run(int rank_count, exec_rank_body *body, void *context, error_message *err)
-{
-    exec_transport_options options = exec_transport_options_default();
-    options.rank_count = rank_count;
-    return exec_transport_run("local", &options, body, context, err);
-}
-
-static void run_well(int rank_count, exec_rank_body *body, void *context)
-{
-    error_message err = {0};
-    if (run(rank_count, body, context, &err) != STATUS_OK) fail_msg("%s", err.message);
-}
 
 static void nap(int64_t ns)
 {
@@ -78,10 +67,8 @@ static status expect_less(exec_endpoint *endpoint, void *context, error_message 
 
 static void a_message_that_is_too_long_names_both_lengths(void **state)
 {
-    error_message err = {0};
-    assert_int_equal(run(1, expect_less, NULL, &err), STATUS_BACKEND);
-    assert_string_equal(err.message,
-                        "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
+    assert_fails(run_threads(1, expect_less, NULL, &why), STATUS_BACKEND,
+                 "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
 }
 
 /// Rank 2 fails at an op; the others wait for messages, sleep, or send.
@@ -113,14 +100,11 @@ static status one_fails(exec_endpoint *endpoint, void *context, error_message *e
 
 static void the_failure_of_one_rank_is_that_of_all(void **state)
 {
-    error_message err = {0};
     atomic_int ended_with_it = 0;
 
-    assert_int_equal(run(4, one_fails, &ended_with_it, &err), STATUS_NO_MEMORY);
-
-    assert_string_equal(err.message,
-                        "rank 2, iteration 12, F5 of stage 3: out of memory for 99 bytes");
-    assert_int_equal(err.code, STATUS_NO_MEMORY);
+    assert_fails(run_threads(4, one_fails, &ended_with_it, &why), STATUS_NO_MEMORY,
+                 "rank 2, iteration 12, F5 of stage 3: out of memory for 99 bytes");
+    assert_int_equal(why.code, STATUS_NO_MEMORY);
     assert_int_equal(ended_with_it, 3);
 }
 
@@ -132,14 +116,13 @@ static status fail_in_phase(exec_endpoint *endpoint, void *context, error_messag
 
 static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
 {
-    error_message err = {0};
     char named[] = "rank 7 F0 waits for rank 6 F0";
     char unnamed[] = "disk full";
 
-    assert_int_equal(run(1, fail_in_phase, named, &err), STATUS_IO);
-    assert_string_equal(err.message, "rank 7 F0 waits for rank 6 F0");
-    assert_int_equal(run(1, fail_in_phase, unnamed, &err), STATUS_IO);
-    assert_string_equal(err.message, "rank 0, iteration 3, migration: disk full");
+    assert_fails(run_threads(1, fail_in_phase, named, &why), STATUS_IO,
+                 "rank 7 F0 waits for rank 6 F0");
+    assert_fails(run_threads(1, fail_in_phase, unnamed, &why), STATUS_IO,
+                 "rank 0, iteration 3, migration: disk full");
 }
 
 /// 0 waits for 1, 1 for 2, 2 for 1; 3 has ended.
@@ -155,19 +138,18 @@ static status wait_in_a_circle(exec_endpoint *endpoint, void *context, error_mes
 
 static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
 {
-    error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = 4;
     options.watchdog_ns = INT64_MAX / 2; // is not what finds it
 
-    assert_int_equal(exec_transport_run("local", &options, wait_in_a_circle, NULL, &err),
+    assert_int_equal(exec_transport_run("local", &options, wait_in_a_circle, NULL, &why),
                      STATUS_BACKEND);
 
     const char *expected[] = {"rank 1, iteration 0, B1 of stage 1 waits for rank 2; "
                               "rank 2, iteration 0, B2 of stage 2 waits for rank 1",
                               "rank 2, iteration 0, B2 of stage 2 waits for rank 1; "
                               "rank 1, iteration 0, B1 of stage 1 waits for rank 2"};
-    if (strcmp(err.message, expected[0]) != 0) assert_string_equal(err.message, expected[1]);
+    if (strcmp(why.message, expected[0]) != 0) assert_string_equal(why.message, expected[1]);
 }
 
 static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, error_message *err)
@@ -178,9 +160,8 @@ static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, erro
 
 static void a_wait_for_a_rank_that_has_ended_is_named(void **state)
 {
-    error_message err = {0};
-    assert_int_equal(run(2, wait_for_who_has_left, NULL, &err), STATUS_BACKEND);
-    assert_string_equal(err.message, "rank 1 waits for rank 0, which has ended");
+    assert_fails(run_threads(2, wait_for_who_has_left, NULL, &why), STATUS_BACKEND,
+                 "rank 1 waits for rank 0, which has ended");
 }
 
 typedef struct hanging {
@@ -215,7 +196,6 @@ static status hang(exec_endpoint *endpoint, void *context, error_message *err)
 
 static void a_rank_that_hangs_is_named_and_left_behind(void **state)
 {
-    error_message err = {0};
     hanging shared = {0};
     int abandoned_count = -1;
     exec_transport_options options = exec_transport_options_default();
@@ -224,10 +204,8 @@ static void a_rank_that_hangs_is_named_and_left_behind(void **state)
     options.grace_ns = LONG_NS / 10;
     options.abandoned_rank_count = &abandoned_count;
 
-    assert_int_equal(exec_transport_run("local", &options, hang, &shared, &err), STATUS_BACKEND);
-
-    assert_string_equal(err.message,
-                        "rank 1, iteration 6, BW4 of stage 1: hangs: no rank has moved for 1 s");
+    assert_fails(exec_transport_run("local", &options, hang, &shared, &why), STATUS_BACKEND,
+                 "rank 1, iteration 6, BW4 of stage 1: hangs: no rank has moved for 1 s");
     assert_true(abandoned_count >= 1);
     atomic_store(&shared.released, true);
     for (int patience = 0; patience < 60000 && atomic_load(&shared.ended_count) < 3; patience++) {
@@ -249,7 +227,6 @@ static status wait_for_the_interrupt(exec_endpoint *endpoint, void *context, err
 
 static void an_interrupt_ends_all_waits(void **state)
 {
-    error_message err = {0};
     atomic_bool interrupt = false;
     int abandoned_count = -1;
     exec_transport_options options = exec_transport_options_default();
@@ -258,11 +235,8 @@ static void an_interrupt_ends_all_waits(void **state)
     options.grace_ns = 60 * (int64_t)LONG_NS;
     options.abandoned_rank_count = &abandoned_count;
 
-    assert_int_equal(
-        exec_transport_run("local", &options, wait_for_the_interrupt, &interrupt, &err),
-        STATUS_BACKEND);
-
-    assert_string_equal(err.message, "interrupted");
+    assert_fails(exec_transport_run("local", &options, wait_for_the_interrupt, &interrupt, &why),
+                 STATUS_BACKEND, "interrupted");
     assert_int_equal(abandoned_count, 0);
 }
 
@@ -280,21 +254,65 @@ static status pass_on(exec_endpoint *endpoint, void *context, error_message *err
 
 static void there_can_be_512_ranks(void **state)
 {
-    run_well(512, pass_on, NULL);
+    run_ranks(512, pass_on, NULL);
 }
 
 static void unknown_and_missing_transports_are_refused(void **state)
 {
-    error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
 
-    assert_int_equal(exec_transport_run("locale", &options, pass_on, NULL, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "unknown transport 'locale'; did you mean 'local'?");
+    assert_fails(exec_transport_run("locale", &options, pass_on, NULL, &why), STATUS_INVALID,
+                 "unknown transport 'locale'; did you mean 'local'?");
     assert_false(exec_transport_is_leader("locale"));
     assert_true(exec_transport_is_leader("local"));
     options.rank_count = 0;
-    assert_int_equal(exec_transport_run("local", &options, pass_on, NULL, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "0 ranks: outside [1, 4096]");
+    assert_fails(exec_transport_run("local", &options, pass_on, NULL, &why), STATUS_INVALID,
+                 "0 ranks: outside [1, 4096]");
+}
+
+/// How many ranks have come to each of some barriers.
+typedef struct meeting {
+    atomic_int came[10];
+} meeting;
+
+static status meet(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    meeting *shared = context;
+    int ranks[24];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    for (int round = 0; round < 10; round++) {
+        atomic_fetch_add(&shared->came[round], 1);
+        TRY(exec_group_barrier(&group, err));
+        if (atomic_load(&shared->came[round]) != endpoint->rank_count) {
+            return error_set(err, STATUS_BACKEND, "passed a barrier before all had come");
+        }
+    }
+    return STATUS_OK;
+}
+
+static void nobody_passes_a_barrier_before_all_have_come(void **state)
+{
+    static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
+    for (size_t index = 0; index < sizeof rank_counts / sizeof rank_counts[0]; index++) {
+        meeting shared = {0};
+        run_ranks(rank_counts[index], meet, &shared);
+    }
+}
+
+static status come_with_other_counts(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    int ranks[24];
+    int sequence;
+    const exec_group group = world_group(endpoint, ranks, &sequence);
+    char bytes[8] = {0};
+    return exec_group_broadcast(&group, bytes, endpoint->rank == 0 ? 4 : 8, err);
+}
+
+static void other_counts_are_a_failure_that_names_both(void **state)
+{
+    assert_fails(run_threads(2, come_with_other_counts, NULL, &why), STATUS_BACKEND,
+                 "rank 0 takes part in a collective with 4 bytes, others with 8");
 }
 
 int main(void)
@@ -310,6 +328,8 @@ int main(void)
         cmocka_unit_test(an_interrupt_ends_all_waits),
         cmocka_unit_test(there_can_be_512_ranks),
         cmocka_unit_test(unknown_and_missing_transports_are_refused),
+        cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
+        cmocka_unit_test(other_counts_are_a_failure_that_names_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,48 +7,46 @@
 enum { RANKS = 2, FIRST_RANK = 8 };
 static const int64_t watchdog_ns = 60 * 1000000000LL;
 
-/// World ranks 8 and 9, both at F5 of iteration 12.
-typedef struct table {
-    exec_watched ranks[RANKS];
-    exec_watch watch;
-} table;
+static exec_watched ranks[RANKS];
+static exec_watch watch;
+static exec_failure_note note;
 
-static void fill(table *of)
+/// World ranks 8 and 9, both at F5 of iteration 12.
+static int watch_two_ranks(void **state)
 {
     const bal_op op = {.kind = OP_FORWARD, .microbatch = 5};
-    memset(of, 0, sizeof *of);
-    of->watch = (exec_watch){.ranks = of->ranks,
-                             .rank_count = RANKS,
-                             .watchdog_ns = watchdog_ns,
-                             .waiting_ns = 2 * watchdog_ns};
+    memset(ranks, 0, sizeof ranks);
+    note = (exec_failure_note){0};
+    watch = (exec_watch){.ranks = ranks,
+                         .rank_count = RANKS,
+                         .watchdog_ns = watchdog_ns,
+                         .waiting_ns = 2 * watchdog_ns};
     for (int index = 0; index < RANKS; index++) {
-        of->ranks[index].endpoint.rank = FIRST_RANK + index;
-        exec_activity_set_op(&of->ranks[index].endpoint.activity, 12, index, op);
+        ranks[index].endpoint.rank = FIRST_RANK + index;
+        exec_activity_set_op(&ranks[index].endpoint.activity, 12, index, op);
     }
+    return 0;
 }
 
-static void wait_for(table *of, int index, int rank)
+static void wait_for(int index, int rank)
 {
-    atomic_store(&of->ranks[index].waits_for, rank + 1);
+    atomic_store(&ranks[index].waits_for, rank + 1);
 }
 
 /// As if nothing had moved for so long when somebody looks.
-static status look_after(table *of, int64_t quiet_ns, exec_failure_note *note)
+static status look_after(int64_t quiet_ns)
 {
-    assert_ok(exec_watch_look(&of->watch, note));
-    of->watch.quiet_ns = quiet_ns;
-    return exec_watch_look(&of->watch, note);
+    assert_ok(exec_watch_look(&watch, &note));
+    watch.quiet_ns = quiet_ns;
+    return exec_watch_look(&watch, &note);
 }
 
 static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
 {
-    table of;
-    exec_failure_note note = {0};
-    fill(&of);
-    wait_for(&of, 0, 9);
+    wait_for(0, 9);
 
-    assert_ok(look_after(&of, watchdog_ns / 2, &note));
-    assert_int_equal(look_after(&of, watchdog_ns, &note), STATUS_BACKEND);
+    assert_ok(look_after(watchdog_ns / 2));
+    assert_int_equal(look_after(watchdog_ns), STATUS_BACKEND);
 
     assert_string_equal(note.why.message,
                         "rank 9, iteration 12, F5 of stage 1: hangs: no rank has moved for 60 s");
@@ -57,14 +55,11 @@ static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
 
 static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
 {
-    table of;
-    exec_failure_note note = {0};
-    fill(&of);
-    wait_for(&of, 0, 9);
-    wait_for(&of, 1, 8);
+    wait_for(0, 9);
+    wait_for(1, 8);
 
-    assert_ok(look_after(&of, watchdog_ns, &note));
-    assert_int_equal(look_after(&of, 2 * watchdog_ns, &note), STATUS_BACKEND);
+    assert_ok(look_after(watchdog_ns));
+    assert_int_equal(look_after(2 * watchdog_ns), STATUS_BACKEND);
 
     assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 9; "
                                           "rank 9, iteration 12, F5 of stage 1 waits for rank 8");
@@ -73,56 +68,46 @@ static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
 
 static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
 {
-    table of;
-    exec_failure_note note = {0};
-    fill(&of);
-    wait_for(&of, 0, 3);
-    atomic_store(&of.ranks[1].has_ended, true);
+    wait_for(0, 3);
+    atomic_store(&ranks[1].has_ended, true);
 
-    assert_int_equal(look_after(&of, 2 * watchdog_ns, &note), STATUS_BACKEND);
+    assert_int_equal(look_after(2 * watchdog_ns), STATUS_BACKEND);
 
     assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
 }
 
 static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
 {
-    table of;
-    exec_failure_note note = {0};
-    fill(&of);
+    assert_ok(exec_watch_look(&watch, &note));
+    watch.quiet_ns = watchdog_ns;
+    atomic_fetch_add(&ranks[0].move_count, 1);
+    assert_ok(exec_watch_look(&watch, &note));
+    assert_int_equal(watch.quiet_ns, 0);
 
-    assert_ok(exec_watch_look(&of.watch, &note));
-    of.watch.quiet_ns = watchdog_ns;
-    atomic_fetch_add(&of.ranks[0].move_count, 1);
-    assert_ok(exec_watch_look(&of.watch, &note));
-    assert_int_equal(of.watch.quiet_ns, 0);
-
-    atomic_store(&of.ranks[1].sleep_until_ns, INT64_MAX);
-    assert_ok(look_after(&of, watchdog_ns, &note));
-    atomic_store(&of.ranks[1].sleep_until_ns, 1);
-    assert_int_equal(look_after(&of, watchdog_ns, &note), STATUS_BACKEND);
+    atomic_store(&ranks[1].sleep_until_ns, INT64_MAX);
+    assert_ok(look_after(watchdog_ns));
+    atomic_store(&ranks[1].sleep_until_ns, 1);
+    assert_int_equal(look_after(watchdog_ns), STATUS_BACKEND);
 }
 
 static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
 {
-    table of;
-    exec_failure_note note = {0};
-    fill(&of);
+    assert_ok(exec_watch_look(&watch, &note));
+    watch.looked_ns = 1; // long ago
+    assert_ok(exec_watch_look(&watch, &note));
 
-    assert_ok(exec_watch_look(&of.watch, &note));
-    of.watch.looked_ns = 1; // long ago
-    assert_ok(exec_watch_look(&of.watch, &note));
-
-    assert_true(of.watch.quiet_ns <= 1000000000);
+    assert_true(watch.quiet_ns <= 1000000000);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_busy_rank_hangs_when_nothing_moves_for_too_long),
-        cmocka_unit_test(ranks_that_all_wait_are_told_after_a_time_of_their_own),
-        cmocka_unit_test(a_wait_for_a_rank_elsewhere_is_told_too),
-        cmocka_unit_test(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang),
-        cmocka_unit_test(a_machine_that_stood_still_is_not_a_quiet_run),
+        cmocka_unit_test_setup(a_busy_rank_hangs_when_nothing_moves_for_too_long, watch_two_ranks),
+        cmocka_unit_test_setup(ranks_that_all_wait_are_told_after_a_time_of_their_own,
+                               watch_two_ranks),
+        cmocka_unit_test_setup(a_wait_for_a_rank_elsewhere_is_told_too, watch_two_ranks),
+        cmocka_unit_test_setup(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang, watch_two_ranks),
+        cmocka_unit_test_setup(a_machine_that_stood_still_is_not_a_quiet_run, watch_two_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /// The order in which schedules add up gradients: all families do it in ascending microbatches; an
 /// order that does not is refused by name.
 #include "exec/mechanism/weight_order.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,6 @@ static bal_stage_costs stage_costs(int64_t times[6][STAGES_MAX], int stage_count
 static void check_family(const bal_schedule_family *family, int rank_count, int microbatch_count)
 {
     int64_t times[6][STAGES_MAX];
-    arena *memory = arena_create(1 << 16);
     const int chunk_count = bal_schedule_chunk_count(family, 0);
     const bal_stage_costs costs = stage_costs(times, rank_count * chunk_count);
     const bal_schedule_request request = {.name = family->name,
@@ -42,16 +41,15 @@ static void check_family(const bal_schedule_family *family, int rank_count, int 
                                           .microbatch_count = microbatch_count,
                                           .costs = &costs};
     bal_schedule schedule;
-    error_message err = {0};
-    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
+    arena_reset(memory);
+    require(bal_schedule_build(&request, memory, &schedule, &why));
 
-    const status result = exec_weight_order_check(&schedule, &err);
+    const status result = exec_weight_order_check(&schedule, &why);
 
     if (result != STATUS_OK) {
         fail_msg("%s, %d ranks, %d microbatches: %s", family->name, rank_count, microbatch_count,
-                 err.message);
+                 why.message);
     }
-    arena_destroy(memory);
 }
 
 static void all_families_add_in_ascending_microbatches(void **state)
@@ -82,12 +80,10 @@ static void weights_out_of_order_are_named(void **state)
                                    .has_split = true,
                                    .first_op = first_op,
                                    .ops = ops};
-    error_message err = {0};
 
-    assert_int_equal(exec_weight_order_check(&schedule, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "rank 0: W1 of stage 0 stands before W0: training adds up "
-                                     "gradients in ascending microbatches");
+    assert_fails(exec_weight_order_check(&schedule, &why), STATUS_INVALID,
+                 "rank 0: W1 of stage 0 stands before W0: training adds up "
+                 "gradients in ascending microbatches");
 }
 
 int main(void)
@@ -96,5 +92,5 @@ int main(void)
         cmocka_unit_test(all_families_add_in_ascending_microbatches),
         cmocka_unit_test(weights_out_of_order_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

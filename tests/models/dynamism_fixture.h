@@ -16,6 +16,7 @@ typedef struct dynamism_fixture {
     arena *memory;
     bal_layer_costs costs;
     bool was_asked;
+    bool changed; // whether costs have, as fixture_costs was told last
     int64_t forward_ns[FIXTURE_LAYERS];
     int64_t backward_input_ns[FIXTURE_LAYERS];
     int64_t backward_weight_ns[FIXTURE_LAYERS];
@@ -28,19 +29,19 @@ typedef struct dynamism_fixture {
     int document_count;
 } dynamism_fixture;
 
+static dynamism_fixture the_fixture;
+static dynamism_fixture *const fixture = &the_fixture; // of the test that runs
+
 static inline status fixture_costs_at(void *context, int iteration, bal_layer_costs *costs,
                                       bool *changed, error_message *err)
 {
-    (void)iteration;
-    (void)err;
-    dynamism_fixture *fixture = context;
     *costs = fixture->costs;
     *changed = !fixture->was_asked;
     fixture->was_asked = true;
     return STATUS_OK;
 }
 
-static inline void fixture_set_share(dynamism_fixture *fixture, int layer)
+static inline void fixture_set_share(int layer)
 {
     static const double parts[MODEL_PASS_COUNT][MODEL_PART_COUNT] = {
         {0.3, 0.1, 0.5, 0.1}, {0.3, 0.2, 0.4, 0.1}, {0.375, 0, 0.625, 0}};
@@ -53,8 +54,6 @@ static inline void fixture_set_share(dynamism_fixture *fixture, int layer)
 
 static inline int fixture_prepare(void **state)
 {
-    static dynamism_fixture prepared;
-    dynamism_fixture *fixture = &prepared;
     memset(fixture, 0, sizeof *fixture);
     fixture->memory = arena_create(1 << 16);
     for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
@@ -64,7 +63,7 @@ static inline int fixture_prepare(void **state)
         fixture->backward_weight_ns[layer] = is_transformer ? 800 : 60;
         fixture->bytes[layer] = 1600;
         fixture->weight_of_backward[layer] = 800.0 / 2800;
-        if (is_transformer) fixture_set_share(fixture, layer);
+        if (is_transformer) fixture_set_share(layer);
     }
     fixture->costs = (bal_layer_costs){.layer_count = FIXTURE_LAYERS,
                                        .microbatch_count = 1,
@@ -86,8 +85,7 @@ static inline int fixture_prepare(void **state)
             fixture->shares.share[pass][part] = fixture->share[pass][part];
         }
     }
-    fixture->base = (model_dynamism_base){.source = {.context = fixture,
-                                                     .layer_count = FIXTURE_LAYERS,
+    fixture->base = (model_dynamism_base){.source = {.layer_count = FIXTURE_LAYERS,
                                                      .iteration_count = 1,
                                                      .costs_at = fixture_costs_at},
                                           .shares = &fixture->shares,
@@ -95,13 +93,11 @@ static inline int fixture_prepare(void **state)
                                           .microbatch_count = FIXTURE_MICROBATCHES,
                                           .transformer_first = 1,
                                           .transformer_end = FIXTURE_LAYERS - 1};
-    *state = fixture;
     return 0;
 }
 
 static inline int fixture_clean(void **state)
 {
-    dynamism_fixture *fixture = *state;
     for (int document = 0; document < fixture->document_count; document++) {
         json_close(fixture->documents[document]);
     }
@@ -112,71 +108,55 @@ static inline int fixture_clean(void **state)
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
 
 /// The object of a study's "dynamism"; single quotes stand for double ones.
-static inline json_value fixture_object(dynamism_fixture *fixture, const char *text)
+static inline json_value fixture_object(const char *text)
 {
     char quoted[1024];
     size_t length = strlen(text);
-    error_message err = {0};
     assert_true(length < sizeof quoted);
     for (size_t at = 0; at < length; at++) {
         quoted[at] = text[at] == '\'' ? '"' : text[at];
     }
     json_document **document = &fixture->documents[fixture->document_count++];
-    require(json_open_bytes("study.json", quoted, length, document, &err), &err);
+    require(json_open_bytes("study.json", quoted, length, document, &why));
     return json_root(*document);
 }
 
-static inline model_dynamism *fixture_open(dynamism_fixture *fixture, const char *text)
+static inline model_dynamism *fixture_open(const char *text)
 {
     model_dynamism *dynamism = NULL;
-    error_message err = {0};
-    require(model_dynamism_open(fixture_object(fixture, text), &fixture->base, fixture->memory,
-                                &dynamism, &err),
-            &err);
+    require(model_dynamism_open(fixture_object(text), &fixture->base, fixture->memory, &dynamism,
+                                &why));
     return dynamism;
 }
 
 /// Asserts that the case is refused with this status and this message.
-static inline void fixture_refused(dynamism_fixture *fixture, const char *text, status code,
-                                   const char *message)
+static inline void fixture_refused(const char *text, status code, const char *message)
 {
     model_dynamism *dynamism = NULL;
-    error_message err = {0};
-    assert_int_equal(model_dynamism_open(fixture_object(fixture, text), &fixture->base,
-                                         fixture->memory, &dynamism, &err),
-                     code);
-    assert_string_equal(err.message, message);
+    assert_fails(
+        model_dynamism_open(fixture_object(text), &fixture->base, fixture->memory, &dynamism, &why),
+        code, message);
     assert_null(dynamism);
 }
 
 /// Asserts that a key is refused that no choice, or another one, reads.
-static inline void fixture_unknown(dynamism_fixture *fixture, const char *text, const char *key)
+static inline void fixture_unknown(const char *text, const char *key)
 {
     model_dynamism *dynamism = NULL;
-    error_message err = {0};
     char wanted[64];
-    assert_int_equal(model_dynamism_open(fixture_object(fixture, text), &fixture->base,
-                                         fixture->memory, &dynamism, &err),
-                     STATUS_FORMAT);
     snprintf(wanted, sizeof wanted, "unknown key '%s'", key);
-    assert_non_null(strstr(err.message, wanted));
+    assert_fails_naming(
+        model_dynamism_open(fixture_object(text), &fixture->base, fixture->memory, &dynamism, &why),
+        STATUS_FORMAT, wanted);
 }
 
-/// And whether they have changed.
-static inline bal_layer_costs fixture_costs_change(model_dynamism *dynamism, int replica,
-                                                   int iteration, bool *changed)
+/// And into fixture->changed whether they have changed.
+static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replica, int iteration)
 {
     const bal_cost_source source = model_dynamism_source(dynamism, replica);
     bal_layer_costs costs;
-    error_message err = {0};
-    require(source.costs_at(source.context, iteration, &costs, changed, &err), &err);
+    require(source.costs_at(source.context, iteration, &costs, &fixture->changed, &why));
     return costs;
-}
-
-static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replica, int iteration)
-{
-    bool changed = false;
-    return fixture_costs_change(dynamism, replica, iteration, &changed);
 }
 
 static inline void fixture_times(const bal_layer_costs *costs, int layer, int64_t forward_ns,
@@ -208,19 +188,18 @@ static inline uint64_t fixture_checksum(model_dynamism *dynamism, int replica, i
 {
     uint64_t hash = FILE_HASH_START;
     for (int iteration = 0; iteration < count; iteration++) {
-        bool changed = false;
-        const bal_layer_costs costs = fixture_costs_change(dynamism, replica, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs(dynamism, replica, iteration);
         hash = fixture_hash_costs(hash, &costs);
-        hash = file_hash(hash, &changed, sizeof changed);
+        hash = file_hash(hash, &fixture->changed, sizeof fixture->changed);
     }
     return hash;
 }
 
 /// Asserts that every iteration has the same bytes whether asked in order, backwards or twice.
-static inline void fixture_any_order(dynamism_fixture *fixture, const char *text, int count)
+static inline void fixture_any_order(const char *text, int count)
 {
-    model_dynamism *forwards = fixture_open(fixture, text);
-    model_dynamism *backwards = fixture_open(fixture, text);
+    model_dynamism *forwards = fixture_open(text);
+    model_dynamism *backwards = fixture_open(text);
     const int replica = model_dynamism_source_count(forwards) - 1;
     uint64_t expected[256];
     assert_true(count <= 256);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static status read_text(const char *text, arena *memory, model_config *config, error_message *err)
+static status read_text(const char *text, model_config *config, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open_bytes("c.json", text, strlen(text), &document, err));
@@ -35,23 +35,31 @@ static char *with(const char *base, const char *key, const char *value)
     return out.bytes;
 }
 
-static char *without(const char *base, const char *key)
+static void assert_fails_to_read(const char *text, status code, const char *fault)
 {
-    return with(base, key, "null");
+    model_config config = {.layer_count = -7};
+    char message[sizeof why.message];
+    snprintf(message, sizeof message, "c.json%s", fault);
+
+    assert_fails(read_text(text, &config, &why), code, message);
+    assert_int_equal(config.layer_count, -7);
 }
 
-static void assert_refused_text(char *owned, status code, const char *message)
+/// base with a member (see with) is refused.
+///
+/// @param fault what the message says after the file's name
+static void refused(const char *base, const char *key, const char *value, const char *fault)
 {
-    arena *memory = arena_create(4096);
-    model_config config = {.layer_count = -7};
-    error_message err = {0};
+    char *text = with(base, key, value);
+    assert_fails_to_read(text, STATUS_FORMAT, fault);
+    free(text);
+}
 
-    assert_int_equal(read_text(owned, memory, &config, &err), code);
-
-    assert_string_equal(err.message, message);
-    assert_int_equal(config.layer_count, -7);
-    arena_destroy(memory);
-    free(owned);
+static void not_modelled(const char *base, const char *key, const char *value, const char *fault)
+{
+    char *text = with(base, key, value);
+    assert_fails_to_read(text, STATUS_UNSUPPORTED, fault);
+    free(text);
 }
 
 static const char gpt2[] = "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_embd\":64,\"n_head\":4,"
@@ -78,7 +86,6 @@ static const char deepseek[] =
 
 static void published_totals_are_met_exactly(void **state)
 {
-    arena *memory = *state;
     static const struct {
         const char *name;
         int layers;
@@ -109,22 +116,18 @@ static void published_totals_are_met_exactly(void **state)
     }
 }
 
-static int64_t total_of(const char *text, arena *memory)
+static int64_t total_of(const char *text)
 {
     model_config config;
-    error_message err = {0};
-    require(read_text(text, memory, &config, &err), &err);
+    require(read_text(text, &config, &why));
     return model_total_parameters(&config);
 }
 
 static void totals_of_other_families_are_met_too(void **state)
 {
-    arena *memory = *state;
-
     // GPT-2 large, as its table lists it.
     assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"n_layer\":36,\"n_embd\":1280,"
-                              "\"n_head\":20,\"n_positions\":1024,\"vocab_size\":50257}",
-                              memory),
+                              "\"n_head\":20,\"n_positions\":1024,\"vocab_size\":50257}"),
                      774030080);
     // Qwen1.5-MoE-A2.7B: biases on queries, keys and values; a gated shared expert.
     assert_int_equal(total_of("{\"model_type\":\"qwen2_moe\",\"num_hidden_layers\":24,"
@@ -132,19 +135,17 @@ static void totals_of_other_families_are_met_too(void **state)
                               "\"moe_intermediate_size\":1408,"
                               "\"shared_expert_intermediate_size\":5632,\"num_experts\":60,"
                               "\"num_experts_per_tok\":4,\"num_attention_heads\":16,"
-                              "\"num_key_value_heads\":16,\"vocab_size\":151936}",
-                              memory),
+                              "\"num_key_value_heads\":16,\"vocab_size\":151936}"),
                      14315784192);
     // Qwen3-30B-A3B: heads wider than hidden_size, norms on queries and keys.
     assert_int_equal(total_of("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":48,"
                               "\"hidden_size\":2048,\"moe_intermediate_size\":768,"
                               "\"num_experts\":128,\"num_experts_per_tok\":8,\"head_dim\":128,"
                               "\"num_attention_heads\":32,\"num_key_value_heads\":4,"
-                              "\"vocab_size\":151936}",
-                              memory),
+                              "\"vocab_size\":151936}"),
                      30532122624);
     // DeepSeek-V2-Lite: latent attention, queries not compressed, first layer dense.
-    assert_int_equal(total_of(deepseek, memory), 15706484224);
+    assert_int_equal(total_of(deepseek), 15706484224);
     // DeepSeek-V3 without its prediction layer: compressed queries, a balancing bias per expert.
     assert_int_equal(
         total_of("{\"model_type\":\"deepseek_v3\",\"num_hidden_layers\":61,\"hidden_size\":7168,"
@@ -153,39 +154,34 @@ static void totals_of_other_families_are_met_too(void **state)
                  "\"n_routed_experts\":256,\"n_shared_experts\":1,\"num_experts_per_tok\":8,"
                  "\"first_k_dense_replace\":3,\"kv_lora_rank\":512,\"q_lora_rank\":1536,"
                  "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
-                 "\"num_nextn_predict_layers\":1,\"vocab_size\":129280}",
-                 memory),
+                 "\"num_nextn_predict_layers\":1,\"vocab_size\":129280}"),
         671026419200);
 }
 
 static void every_spelling_gives_the_same_model(void **state)
 {
-    arena *memory = *state;
-    const int64_t gpt2_total = total_of(gpt2, memory);
-    const int64_t mixtral_total = total_of(mixtral, memory);
+    const int64_t gpt2_total = total_of(gpt2);
+    const int64_t mixtral_total = total_of(mixtral);
 
     assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"num_hidden_layers\":2,"
                               "\"hidden_size\":64,\"num_attention_heads\":4,\"n_ctx\":32,"
-                              "\"n_inner\":256,\"vocab_size\":100}",
-                              memory),
+                              "\"n_inner\":256,\"vocab_size\":100}"),
                      gpt2_total);
     assert_int_equal(total_of("{\"model_type\":\"mistral\",\"num_hidden_layers\":2,"
                               "\"hidden_size\":64,\"intermediate_size\":96,"
                               "\"num_attention_heads\":4,\"num_key_value_heads\":2,"
                               "\"num_experts\":8,\"num_experts_per_token\":2,"
-                              "\"vocab_size\":100}",
-                              memory),
+                              "\"vocab_size\":100}"),
                      mixtral_total);
     // Multimodal files hold the language model in text_config; outside of it other sizes may stand.
     char nested[sizeof mixtral + 100];
     snprintf(nested, sizeof nested,
              "{\"model_type\":\"llava\",\"hidden_size\":3,\"text_config\":%s}", mixtral);
-    assert_int_equal(total_of(nested, memory), mixtral_total);
+    assert_int_equal(total_of(nested), mixtral_total);
 }
 
 static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
 {
-    arena *memory = *state;
     model_config config;
 
     assert_ok(read_text("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":6,"
@@ -194,7 +190,7 @@ static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
                         "\"num_experts_per_tok\":2,\"num_attention_heads\":4,"
                         "\"num_key_value_heads\":4,\"vocab_size\":100,"
                         "\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]}",
-                        memory, &config, NULL));
+                        &config, NULL));
 
     const bool expected[] = {false, true, false, false, false, true};
     for (int layer = 0; layer < 6; layer++) {
@@ -205,115 +201,91 @@ static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
 
 static void missing_fields_are_named(void **state)
 {
-    assert_refused_text(without(llama, "model_type"), STATUS_FORMAT,
-                        "c.json: model_type: is not a string");
-    assert_refused_text(without(llama, "num_hidden_layers"), STATUS_FORMAT,
-                        "c.json: num_hidden_layers: missing (as is 'n_layer'); model_type 'llama' "
-                        "needs it");
-    assert_refused_text(without(llama, "vocab_size"), STATUS_FORMAT,
-                        "c.json: vocab_size: missing; model_type 'llama' needs it");
-    assert_refused_text(without(llama, "intermediate_size"), STATUS_FORMAT,
-                        "c.json: intermediate_size: missing (as is 'n_inner'); model_type 'llama' "
-                        "needs it");
-    assert_refused_text(without(mixtral, "num_key_value_heads"), STATUS_FORMAT,
-                        "c.json: num_key_value_heads: missing; model_type 'mixtral' needs it");
-    assert_refused_text(without(mixtral, "num_experts_per_tok"), STATUS_FORMAT,
-                        "c.json: num_experts_per_tok: missing (as is 'num_experts_per_token'); "
-                        "model_type 'mixtral' needs it");
-    assert_refused_text(without(gpt2, "n_positions"), STATUS_FORMAT,
-                        "c.json: max_position_embeddings: missing (as is 'n_positions'); "
-                        "model_type 'gpt2' needs it");
-    assert_refused_text(without(deepseek, "kv_lora_rank"), STATUS_FORMAT,
-                        "c.json: kv_lora_rank: missing; model_type 'deepseek_v2' needs it");
+    refused(llama, "model_type", "null", ": model_type: is not a string");
+    refused(llama, "num_hidden_layers", "null",
+            ": num_hidden_layers: missing (as is 'n_layer'); model_type 'llama' needs it");
+    refused(llama, "vocab_size", "null", ": vocab_size: missing; model_type 'llama' needs it");
+    refused(llama, "intermediate_size", "null",
+            ": intermediate_size: missing (as is 'n_inner'); model_type 'llama' needs it");
+    refused(mixtral, "num_key_value_heads", "null",
+            ": num_key_value_heads: missing; model_type 'mixtral' needs it");
+    refused(mixtral, "num_experts_per_tok", "null",
+            ": num_experts_per_tok: missing (as is 'num_experts_per_token'); model_type 'mixtral' "
+            "needs it");
+    refused(gpt2, "n_positions", "null",
+            ": max_position_embeddings: missing (as is 'n_positions'); model_type 'gpt2' needs it");
+    refused(deepseek, "kv_lora_rank", "null",
+            ": kv_lora_rank: missing; model_type 'deepseek_v2' needs it");
 }
 
 static void values_outside_their_limits_are_named(void **state)
 {
-    assert_refused_text(with(gpt2, "n_head", "0"), STATUS_FORMAT,
-                        "c.json: n_head: 0 is outside [1, 2097152]");
-    assert_refused_text(with(gpt2, "n_layer", "-3"), STATUS_FORMAT,
-                        "c.json: n_layer: -3 is outside [1, 16384]");
-    assert_refused_text(with(gpt2, "n_embd", "10000000000000000000"), STATUS_FORMAT,
-                        "c.json:1: n_embd: integer 10000000000000000000 exceeds 2^53 = "
-                        "9007199254740992");
-    assert_refused_text(with(gpt2, "n_embd", "1e19"), STATUS_FORMAT,
-                        "c.json: n_embd: integer 1e+19 exceeds 2^53");
-    assert_refused_text(with(gpt2, "n_embd", "NaN"), STATUS_FORMAT, "c.json:1: not valid JSON");
-    assert_refused_text(with(gpt2, "n_embd", "64.5"), STATUS_FORMAT,
-                        "c.json: n_embd: 64.5 is not an integer");
-    assert_refused_text(with(gpt2, "n_embd", "\"64\""), STATUS_FORMAT,
-                        "c.json: n_embd: is not an integer");
-    assert_refused_text(with(gpt2, "attn_pdrop", "1.5"), STATUS_FORMAT,
-                        "c.json: attn_pdrop: 1.5 is outside [0, 1]");
-    assert_refused_text(with(mixtral, "num_local_experts", "99999"), STATUS_FORMAT,
-                        "c.json: num_local_experts: 99999 is outside [0, 4096]");
+    refused(gpt2, "n_head", "0", ": n_head: 0 is outside [1, 2097152]");
+    refused(gpt2, "n_layer", "-3", ": n_layer: -3 is outside [1, 16384]");
+    refused(gpt2, "n_embd", "10000000000000000000",
+            ":1: n_embd: integer 10000000000000000000 exceeds 2^53 = 9007199254740992");
+    refused(gpt2, "n_embd", "1e19", ": n_embd: integer 1e+19 exceeds 2^53");
+    refused(gpt2, "n_embd", "NaN", ":1: not valid JSON");
+    refused(gpt2, "n_embd", "64.5", ": n_embd: 64.5 is not an integer");
+    refused(gpt2, "n_embd", "\"64\"", ": n_embd: is not an integer");
+    refused(gpt2, "attn_pdrop", "1.5", ": attn_pdrop: 1.5 is outside [0, 1]");
+    refused(mixtral, "num_local_experts", "99999",
+            ": num_local_experts: 99999 is outside [0, 4096]");
     char *wide = with(mixtral, "intermediate_size", "2097152");
     char *wider = with(wide, "hidden_size", "2097152");
     free(wide);
     wide = with(wider, "num_local_experts", "4096");
     free(wider);
-    assert_refused_text(wide, STATUS_FORMAT, "c.json: the model has more than 2^53 parameters");
+    assert_fails_to_read(wide, STATUS_FORMAT, ": the model has more than 2^53 parameters");
+    free(wide);
 }
 
 static void contradictions_name_both_sides(void **state)
 {
-    assert_refused_text(with(gpt2, "num_hidden_layers", "3"), STATUS_FORMAT,
-                        "c.json: n_layer: 2 contradicts num_hidden_layers 3");
-    assert_refused_text(with(gpt2, "n_head", "3"), STATUS_FORMAT,
-                        "c.json: n_head: 3 does not divide hidden_size 64, and head_dim is not "
-                        "given");
-    assert_refused_text(with(llama, "num_key_value_heads", "3"), STATUS_FORMAT,
-                        "c.json: num_key_value_heads: 3 does not divide the 4 attention heads");
-    assert_refused_text(with(llama, "num_local_experts", "8"), STATUS_FORMAT,
-                        "c.json: num_local_experts: 8 experts contradict model_type 'llama', "
-                        "which has none");
-    assert_refused_text(with(mixtral, "num_local_experts", "0"), STATUS_FORMAT,
-                        "c.json: num_local_experts: 0 experts contradict model_type 'mixtral'");
-    assert_refused_text(with(mixtral, "num_experts_per_tok", "9"), STATUS_FORMAT,
-                        "c.json: num_experts_per_tok: 9 exceeds the 8 experts");
-    assert_refused_text(with(mixtral, "num_experts", "4"), STATUS_FORMAT,
-                        "c.json: num_experts: 4 contradicts num_local_experts 8");
-    assert_refused_text(with(llama_moe, "intermediate_size", "95"), STATUS_FORMAT,
-                        "c.json: intermediate_size: 95 is not a multiple of the 4 experts that "
-                        "share it");
-    assert_refused_text(with(llama_moe, "size_experts", "[[24,24,24,24]]"), STATUS_FORMAT,
-                        "c.json: size_experts: has 1 rows, needs one for each of 2 layers");
-    assert_refused_text(with(llama, "layer_types", "[\"full_attention\"]"), STATUS_FORMAT,
-                        "c.json: layer_types: has 1 entries, needs one for each of 2 layers");
-    assert_refused_text(with(deepseek, "num_key_value_heads", "8"), STATUS_FORMAT,
-                        "c.json: num_key_value_heads: 8 contradicts num_attention_heads 16: in "
-                        "latent attention every head has its own keys");
-    char *both = with(llama, "torch_dtype", "\"float16\"");
-    char *text = with(both, "dtype", "\"bfloat16\"");
-    free(both);
-    assert_refused_text(text, STATUS_FORMAT,
-                        "c.json: dtype: 'bfloat16' contradicts torch_dtype 'float16'");
+    refused(gpt2, "num_hidden_layers", "3", ": n_layer: 2 contradicts num_hidden_layers 3");
+    refused(gpt2, "n_head", "3",
+            ": n_head: 3 does not divide hidden_size 64, and head_dim is not given");
+    refused(llama, "num_key_value_heads", "3",
+            ": num_key_value_heads: 3 does not divide the 4 attention heads");
+    refused(llama, "num_local_experts", "8",
+            ": num_local_experts: 8 experts contradict model_type 'llama', which has none");
+    refused(mixtral, "num_local_experts", "0",
+            ": num_local_experts: 0 experts contradict model_type 'mixtral'");
+    refused(mixtral, "num_experts_per_tok", "9", ": num_experts_per_tok: 9 exceeds the 8 experts");
+    refused(mixtral, "num_experts", "4", ": num_experts: 4 contradicts num_local_experts 8");
+    refused(llama_moe, "intermediate_size", "95",
+            ": intermediate_size: 95 is not a multiple of the 4 experts that share it");
+    refused(llama_moe, "size_experts", "[[24,24,24,24]]",
+            ": size_experts: has 1 rows, needs one for each of 2 layers");
+    refused(llama, "layer_types", "[\"full_attention\"]",
+            ": layer_types: has 1 entries, needs one for each of 2 layers");
+    refused(deepseek, "num_key_value_heads", "8",
+            ": num_key_value_heads: 8 contradicts num_attention_heads 16: in latent attention "
+            "every head has its own keys");
+    char *half = with(llama, "torch_dtype", "\"float16\"");
+    refused(half, "dtype", "\"bfloat16\"", ": dtype: 'bfloat16' contradicts torch_dtype 'float16'");
+    free(half);
 }
 
 static void what_is_not_modelled_is_refused_by_name(void **state)
 {
-    assert_refused_text(with(llama, "model_type", "\"mamba2\""), STATUS_UNSUPPORTED,
-                        "c.json: model_type: 'mamba2' is no family that is modelled (gpt2, llama, "
-                        "mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, "
-                        "deepseek_v3, gpt_oss, nemotron_h)");
-    assert_refused_text(with(llama, "model_type", "\"llama4\""), STATUS_UNSUPPORTED,
-                        "c.json: model_type: 'llama4' is no family that is modelled (the nearest "
-                        "is llama)");
-    assert_refused_text(with(llama, "layer_types", "[\"full_attention\",\"linear_attention\"]"),
-                        STATUS_UNSUPPORTED,
-                        "c.json: layer_types[1]: 'linear_attention' is not modelled, only "
-                        "full_attention");
-    assert_refused_text(with(llama, "use_sliding_window", "true"), STATUS_UNSUPPORTED,
-                        "c.json: use_sliding_window: true is not modelled: it gives layers "
-                        "different windows");
-    assert_refused_text(with(llama_moe, "size_experts", "[[24,24,24,24],[12,36,24,24]]"),
-                        STATUS_UNSUPPORTED,
-                        "c.json: size_experts[1][0]: 12: experts of different sizes are not "
-                        "modelled; intermediate_size / num_experts is 24");
-    assert_refused_text(with(llama_moe, "gate_network", "\"cnn\""), STATUS_UNSUPPORTED,
-                        "c.json: gate_network: 'cnn' is not modelled, only mlp and linear");
-    assert_refused_text(with(deepseek, "attention_bias", "true"), STATUS_UNSUPPORTED,
-                        "c.json: attention_bias: true is not modelled for latent attention");
+    not_modelled(
+        llama, "model_type", "\"mamba2\"",
+        ": model_type: 'mamba2' is no family that is modelled (gpt2, llama, mistral, mixtral, "
+        "llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3, gpt_oss, nemotron_h)");
+    not_modelled(llama, "model_type", "\"llama4\"",
+                 ": model_type: 'llama4' is no family that is modelled (the nearest is llama)");
+    not_modelled(llama, "layer_types", "[\"full_attention\",\"linear_attention\"]",
+                 ": layer_types[1]: 'linear_attention' is not modelled, only full_attention");
+    not_modelled(llama, "use_sliding_window", "true",
+                 ": use_sliding_window: true is not modelled: it gives layers different windows");
+    not_modelled(llama_moe, "size_experts", "[[24,24,24,24],[12,36,24,24]]",
+                 ": size_experts[1][0]: 12: experts of different sizes are not modelled; "
+                 "intermediate_size / num_experts is 24");
+    not_modelled(llama_moe, "gate_network", "\"cnn\"",
+                 ": gate_network: 'cnn' is not modelled, only mlp and linear");
+    not_modelled(deepseek, "attention_bias", "true",
+                 ": attention_bias: true is not modelled for latent attention");
 }
 
 int main(void)

@@ -3,50 +3,36 @@
 #include "base/rng.h"
 #include "models/cost/cost_model.h"
 #include "models/cost/parameters.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct fixture {
-    arena *memory;
-    model_config gpt;
-    model_hardware h100;
-} fixture;
+static model_config gpt;
+static model_hardware h100;
 
 static int prepare(void **state)
 {
-    static fixture prepared;
-    prepared.memory = arena_create(1 << 16);
-    assert_int_equal(model_config_open("gpt-dynmo", prepared.memory, &prepared.gpt, NULL),
-                     STATUS_OK);
-    assert_int_equal(
-        model_hardware_open("models/plain-h100.json", prepared.memory, &prepared.h100, NULL),
-        STATUS_OK);
-    *state = &prepared;
+    open_memory(state);
+    require(model_config_open("gpt-dynmo", memory, &gpt, &why));
+    require(model_hardware_open("models/plain-h100.json", memory, &h100, &why));
     return 0;
 }
 
-static int clean(void **state)
-{
-    arena_destroy(((fixture *)*state)->memory);
-    return 0;
-}
-
-static model_costs build(const fixture *with, const model_training *training)
+static model_costs build_model(const model_config *config, const model_training *training)
 {
     model_costs costs;
-    error_message err = {0};
-    if (model_costs_build(&with->gpt, &with->h100, training, "gpt", "h100", with->memory, &costs,
-                          &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_costs_build(config, &h100, training, "c", "h", memory, &costs, &why));
     return costs;
+}
+
+static model_costs build(const model_training *training)
+{
+    return build_model(&gpt, training);
 }
 
 static void the_slower_side_of_the_roofline_counts(void **state)
 {
-    (void)state;
     assert_int_equal(model_roofline_ns((model_work){3000, 1999}, 2e9, 1e9), 1999);
     assert_int_equal(model_roofline_ns((model_work){5000, 1999}, 2e9, 1e9), 2500);
     assert_int_equal(model_roofline_ns((model_work){4000, 2000}, 2e9, 1e9), 2000);
@@ -59,13 +45,12 @@ static void the_slower_side_of_the_roofline_counts(void **state)
 
 static void a_layer_takes_the_sum_of_its_parts(void **state)
 {
-    const fixture *with = *state;
     const model_training training = {
         .sequence_length = 2048, .microbatch_size = 2, .attention = "unfused"};
     const double gemm = 989e12 * 0.65;
     const double bytes_per_s = 3350e9 * 0.85;
 
-    const model_costs costs = build(with, &training);
+    const model_costs costs = build(&training);
 
     // T = 4096 tokens, h = 1024. Products by FLOP; scores (64 heads x samples of 2048 x 2048, 13
     // bytes each in F, 19 in B) and vectors by bytes; elementwise 38 h bytes per token in F.
@@ -96,49 +81,43 @@ static const model_assumption *find(const model_costs *costs, const char *name)
     return NULL;
 }
 
-static void assert_refused(const fixture *with, const model_config *config,
-                           const model_training *training, const char *message)
+static void assert_refused(const model_config *config, const model_training *training,
+                           const char *message)
 {
     model_costs costs = {.assumption_count = -7};
-    error_message err = {0};
 
-    assert_int_equal(
-        model_costs_build(config, &with->h100, training, "c", "h", with->memory, &costs, &err),
-        STATUS_INVALID);
-
-    assert_string_equal(err.message, message);
+    assert_fails(model_costs_build(config, &h100, training, "c", "h", memory, &costs, &why),
+                 STATUS_INVALID, message);
     assert_int_equal(costs.assumption_count, -7);
 }
 
 static void training_outside_its_limits_is_refused(void **state)
 {
-    const fixture *with = *state;
-    const model_config *gpt = &with->gpt;
-    model_config endless = with->gpt;
+    model_config endless = gpt;
     endless.position_count = 0;
 
-    assert_refused(with, gpt, &(model_training){.sequence_length = 2049},
+    assert_refused(&gpt, &(model_training){.sequence_length = 2049},
                    "sequence_length 2049 exceeds the 2048 positions of the model");
-    assert_refused(with, gpt, &(model_training){.sequence_length = -1},
+    assert_refused(&gpt, &(model_training){.sequence_length = -1},
                    "sequence_length -1 is outside [1, 16777216]");
-    assert_refused(with, gpt, &(model_training){.microbatch_size = 65537},
+    assert_refused(&gpt, &(model_training){.microbatch_size = 65537},
                    "microbatch_size 65537 is outside [1, 65536]");
-    assert_refused(with, gpt, &(model_training){.state_bytes_per_parameter = 1025},
+    assert_refused(&gpt, &(model_training){.state_bytes_per_parameter = 1025},
                    "state_bytes_per_parameter 1025 is outside [1, 1024]");
-    assert_refused(with, gpt, &(model_training){.attention = "sdpa"},
+    assert_refused(&gpt, &(model_training){.attention = "sdpa"},
                    "attention 'sdpa' is neither flash nor unfused");
-    fixture narrow = *with;
-    narrow.h100.flop_per_s[MODEL_DTYPE_FLOAT32] = 0;
-    assert_refused(&narrow, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT32},
+    const model_hardware given = h100;
+    h100.flop_per_s[MODEL_DTYPE_FLOAT32] = 0;
+    assert_refused(&gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT32},
                    "hardware 'h100-sxm' has no flop_per_s for dtype float32");
-    assert_refused(with, &endless,
+    h100 = given;
+    assert_refused(&endless,
                    &(model_training){.sequence_length = 1 << 24, .microbatch_size = 1 << 16},
                    "forward_ns of layer 1: too large to be counted in 64 bits");
 }
 
 static void parts_sum_up_to_the_passes(void **state)
 {
-    const fixture *with = *state;
     const model_training training = {
         .sequence_length = 2048,
         .parallel = {.data = 4,
@@ -149,7 +128,7 @@ static void parts_sum_up_to_the_passes(void **state)
                      .sharding = MODEL_SHARDING_PARAMETERS},
     };
 
-    const model_costs costs = build(with, &training);
+    const model_costs costs = build(&training);
 
     for (int layer = 0; layer < costs.layers.layer_count; layer++) {
         const int64_t pass_ns[MODEL_PASS_COUNT] = {costs.layers.forward_ns[layer],
@@ -172,14 +151,13 @@ static void parts_sum_up_to_the_passes(void **state)
 
 static void b_computes_again_what_f_has_not_kept(void **state)
 {
-    const fixture *with = *state;
     model_training training = {.sequence_length = 2048, .attention = "unfused"};
     training.parallel.tensor = 2;
-    const model_costs none = build(with, &training);
+    const model_costs none = build(&training);
     training.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
-    const model_costs selective = build(with, &training);
+    const model_costs selective = build(&training);
     training.parallel.recompute = MODEL_RECOMPUTE_FULL;
-    const model_costs full = build(with, &training);
+    const model_costs full = build(&training);
 
     const bal_layer_costs *plain = &none.layers;
     const int64_t core_ns = none.part_ns[MODEL_PASS_FORWARD][MODEL_COST_ATTENTION][3];
@@ -204,23 +182,22 @@ static void b_computes_again_what_f_has_not_kept(void **state)
 }
 
 /// Bytes and B of layer 3 under one recomputation, in vectors of 2048 tokens of 1024 numbers.
-static model_costs recomputing(const fixture *with, model_recompute recompute, int layers)
+static model_costs recomputing(model_recompute recompute, int layers)
 {
     model_training training = {.sequence_length = 2048};
     training.parallel.recompute = recompute;
     training.parallel.recompute_layers = layers;
-    return build(with, &training);
+    return build(&training);
 }
 
 static void modules_free_what_b_makes_again_of_them(void **state)
 {
-    const fixture *with = *state;
     const int64_t vector = INT64_C(2) * 2048 * 1024;
-    const model_costs none = recomputing(with, MODEL_RECOMPUTE_NONE, 0);
-    const model_costs norms = recomputing(with, MODEL_RECOMPUTE_NORMS, 0);
-    const model_costs activation = recomputing(with, MODEL_RECOMPUTE_ACTIVATION, 0);
-    const model_costs latent = recomputing(with, MODEL_RECOMPUTE_LATENT, 0);
-    const model_costs mlp = recomputing(with, MODEL_RECOMPUTE_MLP, 0);
+    const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
+    const model_costs norms = recomputing(MODEL_RECOMPUTE_NORMS, 0);
+    const model_costs activation = recomputing(MODEL_RECOMPUTE_ACTIVATION, 0);
+    const model_costs latent = recomputing(MODEL_RECOMPUTE_LATENT, 0);
+    const model_costs mlp = recomputing(MODEL_RECOMPUTE_MLP, 0);
 
     // Outputs of two norms; of the activation, four vectors wide; its inputs, as wide.
     assert_int_equal(none.layers.activation_bytes[3] - norms.layers.activation_bytes[3],
@@ -247,9 +224,8 @@ static void modules_free_what_b_makes_again_of_them(void **state)
 /// GPT-2 medium, 2048 tokens: of its six products queries, values and the first of the MLP stay.
 static void every_second_product_may_be_made_again(void **state)
 {
-    const fixture *with = *state;
-    const model_costs none = recomputing(with, MODEL_RECOMPUTE_NONE, 0);
-    const model_costs every = recomputing(with, MODEL_RECOMPUTE_OPERATORS, 0);
+    const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
+    const model_costs every = recomputing(MODEL_RECOMPUTE_OPERATORS, 0);
     const int64_t tokens = 2048;
     const int64_t hidden = 1024;
     // The input, queries, values, the core's output; 4 hidden before the activation; 2 bytes each.
@@ -265,14 +241,13 @@ static void every_second_product_may_be_made_again(void **state)
 
 static void what_is_kept_may_wait_on_a_host_that_has_a_link(void **state)
 {
-    fixture with = *(fixture *)*state;
+    const model_hardware given = h100;
     model_training training = {.sequence_length = 2048};
     training.parallel.recompute = MODEL_RECOMPUTE_OFFLOAD;
-    assert_refused(&with, &with.gpt, &training,
-                   "recompute offload: the hardware h100-sxm has no links.host");
-    with.h100.host = (bal_link){.bytes_per_s = INT64_C(1000000000000000)};
-    const model_costs none = recomputing(&with, MODEL_RECOMPUTE_NONE, 0);
-    const model_costs fast = recomputing(&with, MODEL_RECOMPUTE_OFFLOAD, 0);
+    assert_refused(&gpt, &training, "recompute offload: the hardware h100-sxm has no links.host");
+    h100.host = (bal_link){.bytes_per_s = INT64_C(1000000000000000)};
+    const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
+    const model_costs fast = recomputing(MODEL_RECOMPUTE_OFFLOAD, 0);
     const int64_t kept = none.layers.activation_bytes[3];
 
     // The layer's input stays; two layers are on the GPU for a while. Fast links hide.
@@ -281,19 +256,19 @@ static void what_is_kept_may_wait_on_a_host_that_has_a_link(void **state)
     assert_int_equal(fast.layers.backward_input_ns[3], none.layers.backward_input_ns[3]);
     assert_int_equal(fast.backward_input_flop[3], none.backward_input_flop[3]);
     // A byte a ns: both passes last as long as the way, W does not care.
-    with.h100.host.bytes_per_s = 1000000000;
-    const model_costs slow = recomputing(&with, MODEL_RECOMPUTE_OFFLOAD, 0);
+    h100.host.bytes_per_s = 1000000000;
+    const model_costs slow = recomputing(MODEL_RECOMPUTE_OFFLOAD, 0);
     assert_int_equal(slow.layers.forward_ns[3], kept - 2 * 2048 * 1024);
     assert_int_equal(slow.layers.backward_input_ns[3], kept - 2 * 2048 * 1024);
     assert_int_equal(slow.layers.backward_weight_ns[3], none.layers.backward_weight_ns[3]);
     assert_string_equal(find(&slow, "links.host")->value, "1 GB/s");
+    h100 = given;
 }
 
 static void some_layers_compute_again_spread_over_the_model(void **state)
 {
-    const fixture *with = *state;
-    const model_costs none = recomputing(with, MODEL_RECOMPUTE_NONE, 0);
-    const model_costs third = recomputing(with, MODEL_RECOMPUTE_FULL, 8);
+    const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
+    const model_costs third = recomputing(MODEL_RECOMPUTE_FULL, 8);
     for (int layer = 0; layer < 24; layer++) {
         const bool again = layer % 3 == 2;
         assert_int_equal(third.layers.backward_input_ns[layer + 1],
@@ -304,18 +279,13 @@ static void some_layers_compute_again_spread_over_the_model(void **state)
 
 static void latent_attention_makes_queries_keys_and_values_again(void **state)
 {
-    const fixture *with = *state;
     model_config config;
-    assert_ok(model_config_open("deepseek-v3", with->memory, &config, NULL));
+    require(model_config_open("deepseek-v3", memory, &config, &why));
     model_training training = {.sequence_length = 4096};
     training.parallel.recompute = MODEL_RECOMPUTE_ACTIVATION;
-    model_costs before;
-    model_costs after;
-    assert_ok(
-        model_costs_build(&config, &with->h100, &training, "", "", with->memory, &before, NULL));
+    const model_costs before = build_model(&config, &training);
     training.parallel.recompute = MODEL_RECOMPUTE_LATENT;
-    assert_ok(
-        model_costs_build(&config, &with->h100, &training, "", "", with->memory, &after, NULL));
+    const model_costs after = build_model(&config, &training);
 
     // Of 128 heads keys and queries of 192, values of 128; compressed ones of 1536 and 512, normed.
     assert_int_equal(before.layers.activation_bytes[5] - after.layers.activation_bytes[5],
@@ -327,16 +297,14 @@ static void latent_attention_makes_queries_keys_and_values_again(void **state)
 
 static void modules_of_prediction_are_layers_beside_the_head(void **state)
 {
-    const fixture *with = *state;
     const model_training training = {.sequence_length = 4096};
     model_config config;
     model_costs costs[3];
-    assert_ok(model_config_open("deepseek-v3", with->memory, &config, NULL));
+    require(model_config_open("deepseek-v3", memory, &config, &why));
     assert_int_equal(config.prediction_layer_count, 1);
     for (int modules = 0; modules < 3; modules++) {
         config.prediction_layer_count = modules;
-        assert_ok(model_costs_build(&config, &with->h100, &training, "", "", with->memory,
-                                    &costs[modules], NULL));
+        costs[modules] = build_model(&config, &training);
         assert_int_equal(costs[modules].total_parameters, costs[0].total_parameters);
     }
     const int head = 62, last = 61;
@@ -367,23 +335,19 @@ static void modules_of_prediction_are_layers_beside_the_head(void **state)
 
 static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
 {
-    const fixture *with = *state;
     model_config mixtral;
-    model_costs costs;
-    assert_int_equal(model_config_open("mixtral-8x7b", with->memory, &mixtral, NULL), STATUS_OK);
+    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
     const model_training training = {
         .parallel = {.data = 16, .expert = 8, .sharding = MODEL_SHARDING_OPTIMIZER}};
 
-    assert_int_equal(
-        model_costs_build(&mixtral, &with->h100, &training, "c", "h", with->memory, &costs, NULL),
-        STATUS_OK);
+    const model_costs costs = build_model(&mixtral, &training);
 
     const int64_t expert = INT64_C(3) * 4096 * 14336;
     const int64_t dense = costs.layers.parameters[1] - expert;
     assert_int_equal(dense, 41943040 + 8 * 4096 + 2 * 4096);
     // 16 replicas of dense parameters, 8 of them on a node; 2 of each expert, a node apart.
-    const bal_group all = {16, 8, with->h100.intra_node, with->h100.inter_node};
-    const bal_group pair = {2, 1, with->h100.intra_node, with->h100.inter_node};
+    const bal_group all = {16, 8, h100.intra_node, h100.inter_node};
+    const bal_group pair = {2, 1, h100.intra_node, h100.inter_node};
     assert_int_equal(costs.layers.reduction_ns[1],
                      bal_group_reduce_scatter_ns(&all, 4 * dense) +
                          bal_group_all_gather_ns(&all, 2 * dense) +
@@ -395,18 +359,17 @@ static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
 
 static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
 {
-    const fixture *with = *state;
     model_training training = {.sequence_length = 2048, .microbatch_size = 1};
     training.parallel = (model_parallel){
         .data = 8, .sharding = MODEL_SHARDING_PARAMETERS, .order = MODEL_RANK_ORDER_PIPELINE_FIRST};
-    const model_costs exposed = build(with, &training);
+    const model_costs exposed = build(&training);
     training.parallel.sharding = MODEL_SHARDING_NONE;
-    const model_costs whole = build(with, &training);
+    const model_costs whole = build(&training);
     training.parallel.sharding = MODEL_SHARDING_PARAMETERS;
     training.microbatch_size = 64;
-    const model_costs hidden = build(with, &training);
+    const model_costs hidden = build(&training);
 
-    const bal_group apart = {8, 1, with->h100.intra_node, with->h100.inter_node};
+    const bal_group apart = {8, 1, h100.intra_node, h100.inter_node};
     const int64_t parameters = 12596224;
     assert_int_equal(exposed.layers.forward_ns[2], bal_group_all_gather_ns(&apart, 2 * parameters));
     assert_int_equal(exposed.layers.backward_weight_ns[2],
@@ -419,36 +382,34 @@ static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
 
 static void what_is_held_for_a_while_is_told_apart(void **state)
 {
-    const fixture *with = *state;
     model_training training = {.sequence_length = 2048, .attention = "unfused"};
     const int64_t parameters = (50257 + 2048) * 1024; // the embedding's are the most
     const int64_t layer_parameters = 12596224;
     const int64_t sbh = 2048 * 1024;
     const int64_t scores = INT64_C(5) * 32 * 2048 * 2048;
 
-    assert_int_equal(build(with, &training).working_bytes, 0);
+    assert_int_equal(build(&training).working_bytes, 0);
     training.parallel.recompute = MODEL_RECOMPUTE_SELECTIVE;
-    assert_int_equal(build(with, &training).working_bytes, scores);
+    assert_int_equal(build(&training).working_bytes, scores);
     training.parallel.recompute = MODEL_RECOMPUTE_FULL;
-    assert_int_equal(build(with, &training).working_bytes, 32 * sbh + scores);
+    assert_int_equal(build(&training).working_bytes, 32 * sbh + scores);
     training.parallel.sharding = MODEL_SHARDING_PARAMETERS;
-    assert_int_equal(build(with, &training).working_bytes,
+    assert_int_equal(build(&training).working_bytes,
                      32 * sbh + scores + (2 * 2 + 4) * layer_parameters);
     training.parallel.recompute = MODEL_RECOMPUTE_NONE;
-    assert_int_equal(build(with, &training).working_bytes, (2 * 2 + 4) * parameters);
+    assert_int_equal(build(&training).working_bytes, (2 * 2 + 4) * parameters);
     training.parallel.sharding = MODEL_SHARDING_GRADIENTS;
-    assert_int_equal(build(with, &training).working_bytes, 4 * parameters);
+    assert_int_equal(build(&training).working_bytes, 4 * parameters);
     training.parallel.sharding = MODEL_SHARDING_OPTIMIZER;
-    assert_int_equal(build(with, &training).working_bytes, 0);
+    assert_int_equal(build(&training).working_bytes, 0);
 }
 
 static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
 {
-    const fixture *with = *state;
     model_training training = {.sequence_length = 2048, .microbatch_size = 8};
-    const model_costs wide = build(with, &training);
+    const model_costs wide = build(&training);
     training.dtype = MODEL_DTYPE_FLOAT8;
-    const model_costs narrow = build(with, &training);
+    const model_costs narrow = build(&training);
 
     const int64_t *const *before = wide.part_ns[MODEL_PASS_FORWARD];
     const int64_t *const *after = narrow.part_ns[MODEL_PASS_FORWARD];
@@ -469,37 +430,30 @@ static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
 
 static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
 {
-    const fixture *with = *state;
-    const model_config *gpt = &with->gpt;
-
-    assert_refused(with, gpt, &(model_training){.parallel = {.tensor = 3}},
-                   "tensor 3 does not divide the 32 attention heads");
-    assert_refused(with, gpt, &(model_training){.parallel = {.data = 2, .expert = 2}},
-                   "expert 2: the model has no experts");
-    assert_refused(with, gpt,
-                   &(model_training){.sequence_length = 2046, .parallel = {.context = 2}},
+    assert_refused(&gpt, &(model_training){.sequence_length = 2046, .parallel = {.context = 2}},
                    "context 2: 2 x 2 parts do not divide the 2046 tokens of a sequence");
-    assert_refused(with, gpt, &(model_training){.layer_count = -1},
+    assert_refused(&gpt, &(model_training){.layer_count = -1},
                    "layer_count -1 is outside [1, 16384]");
-    assert_refused(with, gpt, &(model_training){.gradient_bytes_per_parameter = 1025},
+    assert_refused(&gpt, &(model_training){.gradient_bytes_per_parameter = 1025},
                    "gradient_bytes_per_parameter 1025 is outside [1, 1024]");
-    assert_refused(with, gpt,
+    assert_refused(&gpt,
                    &(model_training){.state_bytes_per_parameter = 5,
                                      .parallel = {.sharding = MODEL_SHARDING_OPTIMIZER}},
                    "state_bytes_per_parameter 5 is below the 2 of a weight and the 4 of its "
                    "gradient, which sharding tells apart");
-    const model_costs whole = build(with, &(model_training){.state_bytes_per_parameter = 5});
+    const model_costs whole = build(&(model_training){.state_bytes_per_parameter = 5});
     assert_int_equal(whole.layers.state_bytes[1], 5 * 12596224);
-    fixture narrow = *with;
-    narrow.h100.flop_per_s[MODEL_DTYPE_BFLOAT16] = 0;
-    assert_refused(&narrow, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT8},
+    const model_hardware given = h100;
+    h100.flop_per_s[MODEL_DTYPE_BFLOAT16] = 0;
+    assert_refused(&gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT8},
                    "hardware 'h100-sxm' has no flop_per_s for dtype bfloat16");
+    h100 = given;
 }
 
 /// F, B and W of all layers.
-static int64_t total_ns(const fixture *with, const model_training *training)
+static int64_t total_ns(const model_training *training)
 {
-    const model_costs costs = build(with, training);
+    const model_costs costs = build(training);
     int64_t sum = 0;
     for (int layer = 0; layer < costs.layers.layer_count; layer++) {
         sum += costs.layers.forward_ns[layer] + costs.layers.backward_input_ns[layer] +
@@ -510,7 +464,6 @@ static int64_t total_ns(const fixture *with, const model_training *training)
 
 static void faster_hardware_and_less_work_never_take_longer(void **state)
 {
-    const fixture *with = *state;
     const uint64_t seed = 3;
     rng random = rng_init(seed, 0);
     for (int round = 0; round < 100; round++) {
@@ -519,18 +472,19 @@ static void faster_hardware_and_less_work_never_take_longer(void **state)
                                          .attention = round % 2 == 0 ? "flash" : "unfused"};
         model_training longer = training;
         longer.sequence_length++;
-        const int64_t here = total_ns(with, &training);
-        assert_true(total_ns(with, &longer) >= here);
+        const int64_t here = total_ns(&training);
+        assert_true(total_ns(&longer) >= here);
 
-        fixture faster = *with;
-        faster.h100.flop_per_s[MODEL_DTYPE_BFLOAT16] += rng_between(&random, 0, 1000000000000000);
-        assert_true(total_ns(&faster, &training) <= here);
-        faster = *with;
-        faster.h100.memory_bytes_per_s += rng_between(&random, 0, 5000000000000);
-        assert_true(total_ns(&faster, &training) <= here);
-        faster = *with;
-        faster.h100.gemm_efficiency = 0.9;
-        assert_true(total_ns(&faster, &training) <= here);
+        const model_hardware given = h100;
+        h100.flop_per_s[MODEL_DTYPE_BFLOAT16] += rng_between(&random, 0, 1000000000000000);
+        assert_true(total_ns(&training) <= here);
+        h100 = given;
+        h100.memory_bytes_per_s += rng_between(&random, 0, 5000000000000);
+        assert_true(total_ns(&training) <= here);
+        h100 = given;
+        h100.gemm_efficiency = 0.9;
+        assert_true(total_ns(&training) <= here);
+        h100 = given;
     }
 }
 
@@ -585,32 +539,25 @@ static void assert_shares_make_a_whole(const model_costs *costs, const model_cos
 
 static void any_degrees_are_refused_or_share_the_work(void **state)
 {
-    const fixture *with = *state;
     model_config mixtral;
     rng random = rng_init(7, 0);
     int built = 0;
-    assert_int_equal(model_config_open("mixtral-8x7b", with->memory, &mixtral, NULL), STATUS_OK);
+    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
     for (int round = 0; round < 400; round++) {
-        arena *memory = arena_create(1 << 16);
         const model_training training = random_training(&random);
         model_training alone = training;
         alone.parallel = (model_parallel){0};
         model_costs costs;
-        model_costs whole;
-        error_message err = {0};
-        assert_int_equal(
-            model_costs_build(&mixtral, &with->h100, &alone, "c", "h", memory, &whole, NULL),
-            STATUS_OK);
+        const model_costs whole = build_model(&mixtral, &alone);
         const status result =
-            model_costs_build(&mixtral, &with->h100, &training, "c", "h", memory, &costs, &err);
+            model_costs_build(&mixtral, &h100, &training, "c", "h", memory, &costs, &why);
         assert_true(result == STATUS_OK || result == STATUS_INVALID);
         if (result == STATUS_OK) {
             assert_shares_make_a_whole(&costs, &whole);
             built++;
         } else {
-            assert_true(strlen(err.message) > 0);
+            assert_true(strlen(why.message) > 0);
         }
-        arena_destroy(memory);
     }
     assert_true(built > 50);
 }
@@ -637,5 +584,5 @@ int main(void)
         cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
         cmocka_unit_test(degrees_and_bytes_that_do_not_fit_are_refused),
     };
-    return cmocka_run_group_tests(tests, prepare, clean);
+    return cmocka_run_group_tests(tests, prepare, close_memory);
 }

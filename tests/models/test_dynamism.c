@@ -7,11 +7,9 @@
 
 static void a_routed_block_shrinks_part_by_part(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25}");
+    model_dynamism *mod = fixture_open("{'case':'mod','capacity_ratio':0.25}");
 
-    const bal_layer_costs costs = fixture_costs_change(mod, 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(mod, 0, 0);
 
     // Blocks 1 and 3 are routed: linear parts x 1/4, the core x 1/16.
     assert_int_equal(costs.microbatch_count, 1);
@@ -28,12 +26,11 @@ static void a_routed_block_shrinks_part_by_part(void **state)
     assert_int_equal(costs.message_bytes[2], 1600);
     assert_int_equal(costs.state_bytes[2], 1600);
     assert_int_equal(costs.activation_bytes[1], 1600);
-    assert_true(changed);
+    assert_true(fixture->changed);
 }
 
 static void the_published_load_model_scales_the_whole_layer(void **state)
 {
-    dynamism_fixture *fixture = *state;
     static const struct {
         const char *text; // without the load model
         int iteration, layer;
@@ -58,7 +55,7 @@ static void the_published_load_model_scales_the_whole_layer(void **state)
         const int layer = cases[each].layer;
         const int64_t forward_ns = cases[each].forward_ns;
         snprintf(text, sizeof text, "%s,'load_model':'published'}", cases[each].text);
-        model_dynamism *published = fixture_open(fixture, text);
+        model_dynamism *published = fixture_open(text);
 
         const bal_layer_costs costs = fixture_costs(published, 0, cases[each].iteration);
 
@@ -68,8 +65,8 @@ static void the_published_load_model_scales_the_whole_layer(void **state)
         assert_int_equal(costs.activation_bytes[layer], cases[each].activation_bytes);
         // Whichever model of the load a study takes, it can ask for the published one.
         snprintf(text, sizeof text, "%s}", cases[each].text);
-        assert_ok(model_dynamism_published_load(fixture_open(fixture, text), cases[each].iteration,
-                                                0, load_ns, NULL));
+        assert_ok(model_dynamism_published_load(fixture_open(text), cases[each].iteration, 0,
+                                                load_ns, NULL));
         assert_int_equal(load_ns[layer], 38 * forward_ns / 10);
         assert_int_equal(load_ns[5], 270);
     }
@@ -77,7 +74,6 @@ static void the_published_load_model_scales_the_whole_layer(void **state)
 
 static void a_base_without_split_loses_what_both_passes_lose(void **state)
 {
-    dynamism_fixture *fixture = *state;
     fixture->costs.has_split = false;
     for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
         fixture->backward_input_ns[layer] += fixture->backward_weight_ns[layer];
@@ -85,7 +81,7 @@ static void a_base_without_split_loses_what_both_passes_lose(void **state)
     }
 
     const bal_layer_costs costs =
-        fixture_costs(fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25}"), 0, 0);
+        fixture_costs(fixture_open("{'case':'mod','capacity_ratio':0.25}"), 0, 0);
 
     assert_int_equal(costs.backward_input_ns[2], 425 + 200);
     assert_int_equal(costs.backward_weight_ns[2], 0);
@@ -94,20 +90,18 @@ static void a_base_without_split_loses_what_both_passes_lose(void **state)
 
 static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
     double sum = 0;
     double squares = 0;
     enum { ITERATIONS = 2000, SAMPLES = ITERATIONS * FIXTURE_MICROBATCHES };
     fixture->base.parallel.data = 3;
     fixture->base.iteration_count = ITERATIONS;
     model_dynamism *mod =
-        fixture_open(fixture, "{'case':'mod','capacity_ratio':0.5,'predictor_error_ratio':0.1}");
+        fixture_open("{'case':'mod','capacity_ratio':0.5,'predictor_error_ratio':0.1}");
 
     assert_int_equal(model_dynamism_source_count(mod), 3);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        const bal_layer_costs costs = fixture_costs_change(mod, 2, iteration, &changed);
-        assert_true(changed);
+        const bal_layer_costs costs = fixture_costs(mod, 2, iteration);
+        assert_true(fixture->changed);
         assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
         for (int column = 0; column < FIXTURE_MICROBATCHES; column++) {
             const double share =
@@ -121,10 +115,9 @@ static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **st
     const double mean = sum / SAMPLES;
     assert_true(fabs(mean - 0.5) < 4 * 0.05 / sqrt(SAMPLES));
     assert_close(sqrt(squares / SAMPLES - mean * mean), 0.05, 0.05);
-    const bal_layer_costs one = fixture_costs_change(mod, 0, 7, &changed);
+    const bal_layer_costs one = fixture_costs(mod, 0, 7);
     const int64_t of_one = one.forward_ns[2 * FIXTURE_MICROBATCHES];
-    assert_true(of_one !=
-                fixture_costs_change(mod, 1, 7, &changed).forward_ns[2 * FIXTURE_MICROBATCHES]);
+    assert_true(of_one != fixture_costs(mod, 1, 7).forward_ns[2 * FIXTURE_MICROBATCHES]);
 }
 
 /// Iterations [0, count) of a case under a seed; the numbers were found on x86-64.
@@ -142,24 +135,20 @@ static const struct {
 
 static void a_seed_gives_the_same_bytes_everywhere_and_in_any_order(void **state)
 {
-    dynamism_fixture *fixture = *state;
     for (size_t row = 0; row < sizeof drawn / sizeof drawn[0]; row++) {
         char seven[256];
         char eight[256];
         snprintf(seven, sizeof seven, "%s,'seed':7}", drawn[row].text);
         snprintf(eight, sizeof eight, "%s,'seed':8}", drawn[row].text);
-        const uint64_t checksum =
-            fixture_checksum(fixture_open(fixture, seven), 0, drawn[row].count);
-        assert_true(checksum !=
-                    fixture_checksum(fixture_open(fixture, eight), 0, drawn[row].count));
+        const uint64_t checksum = fixture_checksum(fixture_open(seven), 0, drawn[row].count);
+        assert_true(checksum != fixture_checksum(fixture_open(eight), 0, drawn[row].count));
         assert_int_equal(checksum, drawn[row].checksum);
-        fixture_any_order(fixture, seven, 30);
+        fixture_any_order(seven, 30);
     }
 }
 
 static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **state)
 {
-    dynamism_fixture *fixture = *state;
     static const char *const texts[] = {
         "{'case':'mod'}",
         "{'case':'early-exit','interval':5}",
@@ -173,32 +162,29 @@ static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **sta
     };
     fixture->base.parallel.data = 2;
     for (size_t text = 0; text < sizeof texts / sizeof texts[0]; text++) {
-        fixture_any_order(fixture, texts[text], 40);
+        fixture_any_order(texts[text], 40);
     }
 }
 
 static void what_does_not_change_is_announced_once(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *mod = fixture_open(fixture, "{'case':'mod'}");
+    model_dynamism *mod = fixture_open("{'case':'mod'}");
 
     assert_true(model_dynamism_source(mod, 0).announces_changes);
     assert_int_equal(model_dynamism_source(mod, 0).iteration_count, 1000);
-    fixture_costs_change(mod, 0, 0, &changed);
-    assert_true(changed);
-    fixture_costs_change(mod, 0, 1, &changed);
-    assert_false(changed);
-    fixture_costs_change(mod, 0, 1, &changed);
-    assert_false(changed);
-    fixture_costs_change(mod, 0, 0, &changed);
-    assert_true(changed);
+    fixture_costs(mod, 0, 0);
+    assert_true(fixture->changed);
+    fixture_costs(mod, 0, 1);
+    assert_false(fixture->changed);
+    fixture_costs(mod, 0, 1);
+    assert_false(fixture->changed);
+    fixture_costs(mod, 0, 0);
+    assert_true(fixture->changed);
 }
 
 static void every_parameter_is_listed_with_its_origin(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    model_dynamism *mod = fixture_open(fixture, "{'case':'mod','every':3}");
+    model_dynamism *mod = fixture_open("{'case':'mod','every':3}");
 
     const model_assumption *every = fixture_assumption(mod, "dynamism.every");
     const model_assumption *capacity = fixture_assumption(mod, "dynamism.capacity_ratio");
@@ -216,72 +202,62 @@ static void every_parameter_is_listed_with_its_origin(void **state)
 
 static void what_is_wrong_is_named(void **state)
 {
-    dynamism_fixture *fixture = *state;
-
-    fixture_refused(fixture, "{}", STATUS_FORMAT, "study.json: case: missing; needs a string");
-    fixture_refused(fixture, "{'case':'mood'}", STATUS_FORMAT,
+    fixture_refused("{}", STATUS_FORMAT, "study.json: case: missing; needs a string");
+    fixture_refused("{'case':'mood'}", STATUS_FORMAT,
                     "study.json: case: unknown case 'mood'; did you mean 'mod'?");
-    fixture_refused(fixture, "{'case':'mod','capacity_ration':1}", STATUS_FORMAT,
+    fixture_refused("{'case':'mod','capacity_ration':1}", STATUS_FORMAT,
                     "study.json: unknown key 'capacity_ration'; did you mean 'capacity_ratio'?");
-    fixture_refused(fixture, "{'case':'mod','capacity_ratio':1.5}", STATUS_FORMAT,
+    fixture_refused("{'case':'mod','capacity_ratio':1.5}", STATUS_FORMAT,
                     "study.json: capacity_ratio: 1.5 is outside [0, 1]");
-    fixture_refused(fixture, "{'case':'mod','load_model':'fysical'}", STATUS_FORMAT,
+    fixture_refused("{'case':'mod','load_model':'fysical'}", STATUS_FORMAT,
                     "study.json: load_model: unknown load_model 'fysical'; did you mean "
                     "'physical'?");
-    fixture_refused(fixture, "{'case':'mod','seed':-1}", STATUS_FORMAT,
+    fixture_refused("{'case':'mod','seed':-1}", STATUS_FORMAT,
                     "study.json: seed: -1 is outside [0, 9007199254740992]");
-    fixture_refused(fixture, "{'case':'mod','first_routed':4}", STATUS_INVALID,
+    fixture_refused("{'case':'mod','first_routed':4}", STATUS_INVALID,
                     "case 'mod': first_routed 4 leaves none of the 4 transformer layers to "
                     "route");
     fixture->base.transformer_end = 1;
-    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+    fixture_refused("{'case':'mod'}", STATUS_INVALID,
                     "case 'mod' needs a transformer layer; the costs have none");
 }
 
 static void a_base_of_other_microbatches_is_refused(void **state)
 {
-    dynamism_fixture *fixture = *state;
     bal_layer_costs costs;
-    bool changed = false;
-    error_message err = {0};
     fixture->costs.microbatch_count = 3;
-    const bal_cost_source source =
-        model_dynamism_source(fixture_open(fixture, "{'case':'mod'}"), 0);
+    const bal_cost_source source = model_dynamism_source(fixture_open("{'case':'mod'}"), 0);
 
-    assert_int_equal(source.costs_at(source.context, 5, &costs, &changed, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "case 'mod': iteration 5 of the costs has 3 microbatches, "
-                                     "the training 4");
+    assert_fails(source.costs_at(source.context, 5, &costs, &fixture->changed, &why),
+                 STATUS_INVALID,
+                 "case 'mod': iteration 5 of the costs has 3 microbatches, "
+                 "the training 4");
 }
 
 static void costs_that_do_not_fit_64_bits_are_refused(void **state)
 {
-    dynamism_fixture *fixture = *state;
     bal_layer_costs costs;
-    bool changed = false;
-    error_message err = {0};
     fixture->backward_input_ns[2] = INT64_MAX / 2;
     const bal_cost_source source =
-        model_dynamism_source(fixture_open(fixture, "{'case':'mod','capacity_ratio':1}"), 0);
+        model_dynamism_source(fixture_open("{'case':'mod','capacity_ratio':1}"), 0);
 
-    assert_int_equal(source.costs_at(source.context, 3, &costs, &changed, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "case 'mod': backward_input_ns of layer 2 in iteration 3: "
-                                     "too large to be counted in 64 bits");
+    assert_fails(source.costs_at(source.context, 3, &costs, &fixture->changed, &why),
+                 STATUS_INVALID,
+                 "case 'mod': backward_input_ns of layer 2 in iteration 3: "
+                 "too large to be counted in 64 bits");
 }
 
 static void shares_are_taken_from_the_model(void **state)
 {
-    dynamism_fixture *fixture = *state;
     fixture->shares.layer_count = 5;
-    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+    fixture_refused("{'case':'mod'}", STATUS_INVALID,
                     "the model has 5 layers with embedding and head, the costs that case 'mod' "
                     "is put over have 6");
     fixture->base.shares = NULL;
-    fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
+    fixture_refused("{'case':'mod'}", STATUS_INVALID,
                     "study.json: case 'mod' touches parts of a layer, and a trace does not tell "
                     "them apart: name the model beside it");
-    fixture_open(fixture, "{'case':'mod','load_model':'published'}");
+    fixture_open("{'case':'mod','load_model':'published'}");
 }
 
 static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)

@@ -9,9 +9,7 @@
 
 static void tokens_that_have_left_are_still_attended_to(void **state)
 {
-    dynamism_fixture *fixture = *state;
-
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, HALF "}"), 0, 0);
+    const bal_layer_costs costs = fixture_costs(fixture_open(HALF "}"), 0, 0);
 
     // Shares 1, 1/2, 1/2, 1/8. Keys and values are half of the projection: x 1/2 + 1/2 share, that
     // is 3/4 and 9/16. F: 0.3, 0.1, 0.5, 0.1; B: 0.3, 0.2, 0.4, 0.1; W: 0.375, 0, 0.625, 0.
@@ -30,10 +28,8 @@ static void tokens_that_have_left_are_still_attended_to(void **state)
 
 static void survivors_attend_to_survivors(void **state)
 {
-    dynamism_fixture *fixture = *state;
-
     const bal_layer_costs costs =
-        fixture_costs(fixture_open(fixture, HALF ",'attention_keys':'survivors'}"), 0, 0);
+        fixture_costs(fixture_open(HALF ",'attention_keys':'survivors'}"), 0, 0);
 
     // All but the core x 1/2, the core x 1/4.
     fixture_times(&costs, 2, 450 + 25, 800 + 100, 400);
@@ -42,11 +38,10 @@ static void survivors_attend_to_survivors(void **state)
 
 static void an_exit_with_a_head_costs_what_the_head_does(void **state)
 {
-    dynamism_fixture *fixture = *state;
     const char *with_head = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
                             "'keep_final':0.5,'classifier':'head'}";
 
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, with_head), 0, 0);
+    const bal_layer_costs costs = fixture_costs(fixture_open(with_head), 0, 0);
 
     fixture_times(&costs, 1, 1000 + 70, 2000 + 140, 800 + 60);
     fixture_times(&costs, 2, 575, 1150, 475);
@@ -60,12 +55,11 @@ static void an_exit_with_a_head_costs_what_the_head_does(void **state)
 
 static void measures_without_a_head_read_the_states(void **state)
 {
-    dynamism_fixture *fixture = *state;
     const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
     fixture->base.hardware = &hardware;
     const char *linear = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5}";
 
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, linear), 0, 0);
+    const bal_layer_costs costs = fixture_costs(fixture_open(linear), 0, 0);
 
     // 1600 bytes at 0.5 bytes per ns, twice that in B; half of the tokens at the second exit.
     fixture_times(&costs, 1, 1000 + 3200, 2000 + 6400, 800);
@@ -74,32 +68,29 @@ static void measures_without_a_head_read_the_states(void **state)
     // The cosine reads the states on both sides of the layer, and nothing learns from it.
     const char *saturation = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
                              "'keep_final':0.5,'classifier':'saturation'}";
-    const bal_layer_costs cosine = fixture_costs(fixture_open(fixture, saturation), 0, 0);
+    const bal_layer_costs cosine = fixture_costs(fixture_open(saturation), 0, 0);
     fixture_times(&cosine, 1, 1000 + 6400, 2000, 800);
     fixture_times(&cosine, 3, 575 + 3200, 1150, 475);
 }
 
 static void confidence_grows_at_intervals(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    model_dynamism *exits =
-        fixture_open(fixture, "{'case':'early-exit','first_exit':1,'interval':100}");
+    model_dynamism *exits = fixture_open("{'case':'early-exit','first_exit':1,'interval':100}");
     int64_t before = INT64_MAX;
     for (int iteration = 0; iteration < 1000; iteration++) {
-        bool changed = false;
-        const bal_layer_costs costs = fixture_costs_change(exits, 0, iteration, &changed);
-        assert_int_equal(changed, iteration % 100 == 0);
+        const bal_layer_costs costs = fixture_costs(exits, 0, iteration);
+        assert_int_equal(fixture->changed, iteration % 100 == 0);
         assert_int_equal(costs.forward_ns[1], 1000);
         assert_int_equal(costs.forward_ns[2], 1000);
         assert_true(costs.forward_ns[4] <= costs.forward_ns[3]);
-        assert_true(changed ? costs.forward_ns[4] < before : costs.forward_ns[4] == before);
+        assert_true(fixture->changed ? costs.forward_ns[4] < before
+                                     : costs.forward_ns[4] == before);
         before = costs.forward_ns[4];
     }
 }
 
 static void grouped_keys_make_the_projection_smaller(void **state)
 {
-    dynamism_fixture *fixture = *state;
     const model_training training = {.sequence_length = 2048};
     model_costs costs;
     model_source source;
@@ -117,8 +108,8 @@ static void grouped_keys_make_the_projection_smaller(void **state)
                                           .transformer_first = 1,
                                           .transformer_end = 33};
     model_dynamism *none =
-        fixture_open(fixture, "{'case':'early-exit','exits':[0],'keep_initial':0,'keep_final':0,"
-                              "'classifier':'none'}");
+        fixture_open("{'case':'early-exit','exits':[0],'keep_initial':0,'keep_final':0,"
+                     "'classifier':'none'}");
 
     const bal_layer_costs left = fixture_costs(none, 0, 0);
 
@@ -131,26 +122,24 @@ static void grouped_keys_make_the_projection_smaller(void **state)
 
 static void what_is_wrong_is_named(void **state)
 {
-    dynamism_fixture *fixture = *state;
-
-    fixture_refused(fixture, "{'case':'early-exit','exits':[4]}", STATUS_FORMAT,
+    fixture_refused("{'case':'early-exit','exits':[4]}", STATUS_FORMAT,
                     "study.json: exits[0]: 4 is outside [0, 3]");
-    fixture_refused(fixture, "{'case':'early-exit','exits':[2,2]}", STATUS_INVALID,
+    fixture_refused("{'case':'early-exit','exits':[2,2]}", STATUS_INVALID,
                     "study.json: exits[1]: layer 2 is not after layer 2");
-    fixture_refused(fixture, "{'case':'early-exit','exits':[]}", STATUS_FORMAT,
+    fixture_refused("{'case':'early-exit','exits':[]}", STATUS_FORMAT,
                     "study.json: exits: not an array of transformer layers");
-    fixture_unknown(fixture, "{'case':'early-exit','exits':[1],'exit_every':2}", "exit_every");
-    fixture_refused(fixture, "{'case':'early-exit','first_exit':4}", STATUS_FORMAT,
+    fixture_unknown("{'case':'early-exit','exits':[1],'exit_every':2}", "exit_every");
+    fixture_refused("{'case':'early-exit','first_exit':4}", STATUS_FORMAT,
                     "study.json: first_exit: 4 is outside [0, 3]");
-    fixture_refused(fixture, "{'case':'early-exit','keep_final':-0.5}", STATUS_FORMAT,
+    fixture_refused("{'case':'early-exit','keep_final':-0.5}", STATUS_FORMAT,
                     "study.json: keep_final: -0.5 is outside [0, 1]");
-    fixture_refused(fixture, "{'case':'early-exit','keep_initial':0.5}", STATUS_INVALID,
+    fixture_refused("{'case':'early-exit','keep_initial':0.5}", STATUS_INVALID,
                     "case 'early-exit': keep_final 0.9 exceeds keep_initial 0.5: a model grows "
                     "surer, not less sure");
-    fixture_refused(fixture, "{'case':'early-exit','confidence_iterations':-5}", STATUS_FORMAT,
+    fixture_refused("{'case':'early-exit','confidence_iterations':-5}", STATUS_FORMAT,
                     "study.json: confidence_iterations: -5 is outside [0.001, 1e+09]");
     fixture->costs.head = false;
-    fixture_refused(fixture, "{'case':'early-exit','classifier':'head'}", STATUS_INVALID,
+    fixture_refused("{'case':'early-exit','classifier':'head'}", STATUS_INVALID,
                     "case 'early-exit': classifier 'head' takes as long as the model's head, "
                     "which the costs do not have");
 }

@@ -5,8 +5,7 @@
 
 static void only_the_core_shrinks(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    model_dynamism *sparse = fixture_open(fixture, "{'case':'sparse-attention','kept':[0.25]}");
+    model_dynamism *sparse = fixture_open("{'case':'sparse-attention','kept':[0.25]}");
 
     const bal_layer_costs costs = fixture_costs(sparse, 0, 3);
 
@@ -22,7 +21,7 @@ static void only_the_core_shrinks(void **state)
 }
 
 /// The paper's GPT on an H100: the base, and the costs it was made of.
-static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention)
+static model_costs put_over_gpt(const char *attention)
 {
     const model_training training = {
         .sequence_length = 2048, .microbatch_size = 2, .attention = attention};
@@ -46,10 +45,8 @@ static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention
 
 static void keeping_every_tile_of_a_flash_model_changes_nothing(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    const model_costs gpt = put_over_gpt(fixture, "flash");
-    model_dynamism *sparse =
-        fixture_open(fixture, "{'case':'sparse-attention','kept':[1],'sorting':false}");
+    const model_costs gpt = put_over_gpt("flash");
+    model_dynamism *sparse = fixture_open("{'case':'sparse-attention','kept':[1],'sorting':false}");
 
     const bal_layer_costs costs = fixture_costs(sparse, 0, 0);
 
@@ -62,11 +59,9 @@ static void keeping_every_tile_of_a_flash_model_changes_nothing(void **state)
 
 static void an_unfused_model_gets_a_flash_kernel(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    const model_costs flash = put_over_gpt(fixture, "flash");
-    put_over_gpt(fixture, "unfused");
-    model_dynamism *sparse =
-        fixture_open(fixture, "{'case':'sparse-attention','kept':[1],'sorting':false}");
+    const model_costs flash = put_over_gpt("flash");
+    put_over_gpt("unfused");
+    model_dynamism *sparse = fixture_open("{'case':'sparse-attention','kept':[1],'sorting':false}");
 
     const bal_layer_costs costs = fixture_costs(sparse, 0, 0);
 
@@ -80,10 +75,9 @@ static void an_unfused_model_gets_a_flash_kernel(void **state)
 
 static void vectors_are_read_and_written_whatever_is_kept(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    const model_costs gpt = put_over_gpt(fixture, "flash");
+    const model_costs gpt = put_over_gpt("flash");
     model_dynamism *nothing =
-        fixture_open(fixture, "{'case':'sparse-attention','kept':[0],'sorting':false}");
+        fixture_open("{'case':'sparse-attention','kept':[0],'sorting':false}");
     const model_work core =
         model_layer_work_of(&gpt.config, &gpt.shape, 0, MODEL_PASS_FORWARD).attention;
     const double core_ns = (double)core.flop / (989e12 * 0.45) * 1e9;
@@ -98,12 +92,11 @@ static void vectors_are_read_and_written_whatever_is_kept(void **state)
 
 static void sorting_moves_what_the_released_code_moves(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    const model_costs gpt = put_over_gpt(fixture, "flash");
+    const model_costs gpt = put_over_gpt("flash");
     const double bytes_per_ns = 3.35 * 0.85 * 1000;
 
     const bal_layer_costs costs =
-        fixture_costs(fixture_open(fixture, "{'case':'sparse-attention','kept':[1]}"), 0, 0);
+        fixture_costs(fixture_open("{'case':'sparse-attention','kept':[1]}"), 0, 0);
 
     // Of 4096 tokens. F: 2 h numbers hashed, 3 h gathered, h scattered into zeros, 64 heads sorted.
     // B: h gathered, 3 h added into zeros.
@@ -119,15 +112,13 @@ static void sorting_moves_what_the_released_code_moves(void **state)
 
 static void hashed_shares_differ_by_layer_and_iteration(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    put_over_gpt(fixture, "flash");
-    model_dynamism *sparse = fixture_open(fixture, "{'case':'sparse-attention','seed':3}");
+    put_over_gpt("flash");
+    model_dynamism *sparse = fixture_open("{'case':'sparse-attention','seed':3}");
 
     int64_t load_ns[2][26];
     for (int iteration = 0; iteration < 2; iteration++) {
-        fixture_costs_change(sparse, 0, iteration, &changed);
-        assert_true(changed);
+        fixture_costs(sparse, 0, iteration);
+        assert_true(fixture->changed);
         assert_ok(model_dynamism_published_load(sparse, iteration, 0, load_ns[iteration], NULL));
     }
 
@@ -143,41 +134,38 @@ static void hashed_shares_differ_by_layer_and_iteration(void **state)
 
 static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
 {
-    dynamism_fixture *fixture = *state;
-    put_over_gpt(fixture, "flash");
+    put_over_gpt("flash");
     const char *seven = "{'case':'sparse-attention','seed':7}";
     const char *eight = "{'case':'sparse-attention','seed':8}";
 
-    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 200);
+    const uint64_t checksum = fixture_checksum(fixture_open(seven), 0, 200);
 
-    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 200));
-    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 200));
+    assert_true(checksum == fixture_checksum(fixture_open(seven), 0, 200));
+    assert_true(checksum != fixture_checksum(fixture_open(eight), 0, 200));
     assert_int_equal(checksum, UINT64_C(0x73b23dc38f53a2dc));
 }
 
 static void what_is_wrong_is_named(void **state)
 {
-    dynamism_fixture *fixture = *state;
-
-    fixture_refused(fixture, "{'case':'sparse-attention','kept':[1.25]}", STATUS_FORMAT,
+    fixture_refused("{'case':'sparse-attention','kept':[1.25]}", STATUS_FORMAT,
                     "study.json: kept[0]: 1.25 is outside [0, 1]");
-    fixture_refused(fixture, "{'case':'sparse-attention','kept':[]}", STATUS_FORMAT,
+    fixture_refused("{'case':'sparse-attention','kept':[]}", STATUS_FORMAT,
                     "study.json: kept: not an array of 1 to 4 numbers");
-    fixture_refused(fixture, "{'case':'sparse-attention','kept':[1,1]}", STATUS_INVALID,
+    fixture_refused("{'case':'sparse-attention','kept':[1,1]}", STATUS_INVALID,
                     "study.json: kept: 2 numbers for 4 transformer layers");
-    fixture_unknown(fixture, "{'case':'sparse-attention','kept':[1],'skew':1}", "skew");
-    fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
+    fixture_unknown("{'case':'sparse-attention','kept':[1],'skew':1}", "skew");
+    fixture_refused("{'case':'sparse-attention'}", STATUS_INVALID,
                     "case 'sparse-attention': without a model the sequence length is not "
                     "known: name the model beside the trace, or state \"kept\"");
-    put_over_gpt(fixture, "flash");
-    fixture_refused(fixture, "{'case':'sparse-attention','buckets':0}", STATUS_FORMAT,
+    put_over_gpt("flash");
+    fixture_refused("{'case':'sparse-attention','buckets':0}", STATUS_FORMAT,
                     "study.json: buckets: 0 is outside [1, 256]");
-    fixture_refused(fixture, "{'case':'sparse-attention','skew':-1}", STATUS_FORMAT,
+    fixture_refused("{'case':'sparse-attention','skew':-1}", STATUS_FORMAT,
                     "study.json: skew: -1 is outside [0, 5]");
     model_config windowed = *fixture->base.config;
     windowed.sliding_window = 512;
     fixture->base.config = &windowed;
-    fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
+    fixture_refused("{'case':'sparse-attention'}", STATUS_INVALID,
                     "case 'sparse-attention': a sliding window of 512 keys leaves other tiles "
                     "than causal attention does: state \"kept\"");
 }

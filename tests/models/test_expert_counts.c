@@ -1,9 +1,8 @@
 /// expert_counts: both formats read by hand-made text, and everything that is refused, with its
 /// file and line.
-#include "base/arena.h"
 #include "base/file.h"
 #include "models/experts/expert_counts.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 #include "traces/store/lines.h"
 
 #include <stdio.h>
@@ -21,41 +20,39 @@ static const model_counts_shape shape = {
 #define LINE(iter, layer, tpe)                                                                     \
     "{\"iter\":" #iter ",\"block\":\"decoder\",\"layer\":" #layer ",\"tpe\":" tpe "}\n"
 
-typedef status (*reader)(const char *path, const model_counts_shape *of, arena *memory,
-                         model_expert_counts *counts, error_message *err);
+typedef status (*reader)(const char *path, const model_counts_shape *of,
+                         model_expert_counts *counts);
 
-static status read_megatron(const char *path, const model_counts_shape *of, arena *memory,
-                            model_expert_counts *counts, error_message *err)
+static status read_stage(const model_count_stage *stage, model_expert_counts *counts)
+{
+    return model_expert_counts_read_megatron(stage, 1, &shape, memory, counts, &why);
+}
+
+static status read_megatron(const char *path, const model_counts_shape *of,
+                            model_expert_counts *counts)
 {
     const model_count_stage stage = {.paths = &path, .path_count = 1};
-    return model_expert_counts_read_megatron(&stage, 1, of, memory, counts, err);
+    return model_expert_counts_read_megatron(&stage, 1, of, memory, counts, &why);
+}
+
+static status read_csv(const char *path, const model_counts_shape *of, model_expert_counts *counts)
+{
+    return model_expert_counts_read_csv(path, of, memory, counts, &why);
 }
 
 /// Files are called by one letter, in a folder of the test's own.
+static char folder[] = P_tmpdir "/dynmo-counts-XXXXXX";
+
 static int go_to_folder(void **state)
 {
-    static char folder[] = P_tmpdir "/dynmo-counts-XXXXXX";
-    *state = folder;
-    return mkdtemp(folder) == NULL || chdir(folder) != 0;
+    return open_memory(state) != 0 || mkdtemp(folder) == NULL || chdir(folder) != 0;
 }
 
 static int leave_folder(void **state)
 {
     unlink("f");
     unlink("g");
-    return chdir("/") != 0 || rmdir(*state) != 0;
-}
-
-static int prepare(void **state)
-{
-    *state = arena_create(1 << 16);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    arena_destroy(*state);
-    return 0;
+    return close_memory(state) != 0 || chdir("/") != 0 || rmdir(folder) != 0;
 }
 
 static void write_file(const char *path, const char *bytes, size_t length)
@@ -66,27 +63,21 @@ static void write_file(const char *path, const char *bytes, size_t length)
     assert_int_equal(fclose(file), 0);
 }
 
-static void refused(reader read, arena *memory, const model_counts_shape *of, const char *text,
+static void refused(reader read, const model_counts_shape *of, const char *text,
                     const char *message)
 {
     model_expert_counts counts = {.sample_count = -7};
-    error_message err = {0};
     write_file("f", text, strlen(text));
-    assert_int_equal(read("f", of, memory, &counts, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, message);
-    assert_int_equal(err.code, STATUS_FORMAT);
+    assert_fails(read("f", of, &counts), STATUS_FORMAT, message);
+    assert_int_equal(why.code, STATUS_FORMAT);
     assert_int_equal(counts.sample_count, -7);
 }
 
-static model_expert_counts accepted(reader read, arena *memory, const model_counts_shape *of,
-                                    const char *text)
+static model_expert_counts accepted(reader read, const model_counts_shape *of, const char *text)
 {
     model_expert_counts counts;
-    error_message err = {0};
     write_file("f", text, strlen(text));
-    if (read("f", of, memory, &counts, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(read("f", of, &counts));
     return counts;
 }
 
@@ -123,7 +114,7 @@ static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
         {HEADER FULL_ROWS "5,1,0,1,2\n", "f: iteration 5 lacks layer 1, microbatch 1"},
     };
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        refused(model_expert_counts_read_csv, *state, &shape, cases[at].text, cases[at].message);
+        refused(read_csv, &shape, cases[at].text, cases[at].message);
     }
 }
 
@@ -131,15 +122,15 @@ static void a_stated_number_of_tokens_holds_for_every_row(void **state)
 {
     model_counts_shape stated = shape;
     stated.row_tokens = 10;
-    accepted(model_expert_counts_read_csv, *state, &stated, HEADER FULL_ROWS);
-    refused(model_expert_counts_read_csv, *state, &stated, HEADER "4,1,0,1,8\n",
+    accepted(read_csv, &stated, HEADER FULL_ROWS);
+    refused(read_csv, &stated, HEADER "4,1,0,1,8\n",
             "f:2: the experts of layer 1, microbatch 0 have 9 tokens together, 10 were routed");
 }
 
 static void lines_of_megatron_pass_over_other_blocks(void **state)
 {
     const model_expert_counts counts = accepted(
-        read_megatron, *state, &shape,
+        read_megatron, &shape,
         LINE(7, 1, "[[1,2],[3,4]]") "\n"
                                     "{\"iter\":7,\"block\":\"mtp\",\"mtp_idx\":0,\"layer\":1,"
                                     "\"tpe\":[[50,50]]}\n" LINE(7, 2, "[[5,6],[7,8]]"));
@@ -153,7 +144,7 @@ static void lines_of_megatron_pass_over_other_blocks(void **state)
 static void repetitions_of_recomputation_are_dropped(void **state)
 {
     const model_expert_counts counts = accepted(
-        read_megatron, *state, &shape,
+        read_megatron, &shape,
         LINE(7, 1, "[[1,2],[3,4],[1,2],[3,4]]") LINE(7, 2, "[[1,2],[1,2],[1,2],[1,2]]")
             LINE(8, 1, "[[1,2],[1,2],[3,4],[3,4]]") LINE(8, 2, "[[5,5],[6,6],[5,5],[6,6]]"));
 
@@ -162,7 +153,7 @@ static void repetitions_of_recomputation_are_dropped(void **state)
         assert_int_equal(model_expert_counts_row(&counts, sample, 1, 1)[0], 3);
     }
     assert_int_equal(model_expert_counts_row(&counts, 1, 2, 1)[1], 6);
-    refused(read_megatron, *state, &shape, LINE(7, 1, "[[1,2],[3,4],[5,6],[7,8]]"),
+    refused(read_megatron, &shape, LINE(7, 1, "[[1,2],[3,4],[5,6],[7,8]]"),
             "f:1: 4 microbatches are not 2 that recomputation has repeated");
 }
 
@@ -192,7 +183,7 @@ static void what_is_wrong_in_lines_of_megatron_is_named(void **state)
          "f:2: iteration 7, layer 1, microbatch 0 occurs twice"},
     };
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        refused(read_megatron, *state, &shape, cases[at].text, cases[at].message);
+        refused(read_megatron, &shape, cases[at].text, cases[at].message);
     }
 }
 
@@ -214,60 +205,48 @@ static void ranks_that_do_not_go_together_are_refused(void **state)
     };
     for (int at = 0; at < 4; at++) {
         model_expert_counts counts;
-        error_message err = {0};
         write_file("f", LINE(7, 0, "[[1],[3]]"), strlen(LINE(7, 0, "[[1],[3]]")));
         write_file("g", second[at], strlen(second[at]));
-        assert_int_equal(
-            model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
-            STATUS_FORMAT);
-        assert_non_null(strstr(err.message, messages[at]));
+        assert_fails_naming(read_stage(&stage, &counts), STATUS_FORMAT, messages[at]);
     }
     const char *const three[] = {"f", "g", "g"};
     const model_count_stage odd = {.first_layer = 1, .paths = three, .path_count = 3};
     model_expert_counts counts;
-    error_message err = {0};
-    assert_int_equal(model_expert_counts_read_megatron(&odd, 1, &shape, *state, &counts, &err),
-                     STATUS_FORMAT);
-    assert_non_null(strstr(err.message, ": 3 files cannot share 2 experts"));
+    assert_fails_naming(read_stage(&odd, &counts), STATUS_FORMAT,
+                        ": 3 files cannot share 2 experts");
     unlink("f");
-    assert_int_equal(model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
-                     STATUS_IO);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err), STATUS_IO);
+    assert_int_equal(read_stage(&stage, &counts), STATUS_IO);
+    assert_int_equal(read_csv("f", &shape, &counts), STATUS_IO);
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)
 {
     static const char zero[] = HEADER "4,1,0,\0,2\n";
     model_expert_counts counts;
-    error_message err = {0};
     write_file("f", zero, sizeof zero - 1);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, "f:2: holds a zero byte");
+    assert_fails(read_csv("f", &shape, &counts), STATUS_FORMAT, "f:2: holds a zero byte");
 
     const size_t length = (size_t)TRACE_LINE_BYTES_MAX + 1;
     char *endless = memory_array(1, length);
     memset(endless, '7', length);
     write_file("f", endless, length);
     free(endless);
-    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: is longer than 67108864 bytes");
-    assert_int_equal(model_expert_counts_read_csv(P_tmpdir, &shape, *state, &counts, &err),
+    assert_fails(read_csv("f", &shape, &counts), STATUS_FORMAT,
+                 "f:1: is longer than 67108864 bytes");
+    assert_int_equal(read_csv(P_tmpdir, &shape, &counts),
                      STATUS_IO); // a folder
 }
 
 int main(void)
 {
-#define CASE(test) cmocka_unit_test_setup_teardown(test, prepare, clean)
     const struct CMUnitTest tests[] = {
-        CASE(what_is_wrong_in_a_csv_is_named_with_its_line),
-        CASE(a_stated_number_of_tokens_holds_for_every_row),
-        CASE(lines_of_megatron_pass_over_other_blocks),
-        CASE(repetitions_of_recomputation_are_dropped),
-        CASE(what_is_wrong_in_lines_of_megatron_is_named),
-        CASE(ranks_that_do_not_go_together_are_refused),
-        CASE(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(what_is_wrong_in_a_csv_is_named_with_its_line),
+        cmocka_unit_test(a_stated_number_of_tokens_holds_for_every_row),
+        cmocka_unit_test(lines_of_megatron_pass_over_other_blocks),
+        cmocka_unit_test(repetitions_of_recomputation_are_dropped),
+        cmocka_unit_test(what_is_wrong_in_lines_of_megatron_is_named),
+        cmocka_unit_test(ranks_that_do_not_go_together_are_refused),
+        cmocka_unit_test(bytes_that_are_no_text_are_refused),
     };
     return cmocka_run_group_tests(tests, go_to_folder, leave_folder);
 }

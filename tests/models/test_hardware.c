@@ -1,7 +1,7 @@
 /// hardware: presets hold dense rates, files are read strictly, sparse figures are refused.
 #include "models/cost/hardware.h"
 #include "models/shipped.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@ static const char plain[] =
     "\"links\":{\"intra\":{\"latency_ns\":1,\"bytes_per_s\":2},"
     "\"inter\":{\"latency_ns\":3,\"bytes_per_s\":4}}}";
 
-static status read_text(const char *text, arena *memory, model_hardware *hardware,
-                        error_message *err)
+static status read_text(const char *text, model_hardware *hardware, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open_bytes("h.json", text, strlen(text), &document, err));
@@ -31,15 +30,10 @@ static void assert_refused(const char *old, const char *new, status code, const 
     const char *found = strstr(plain, old);
     assert_non_null(found);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(found - plain), plain, new, found + strlen(old));
-    arena *memory = arena_create(4096);
     model_hardware hardware = {.gpus_per_node = -7};
-    error_message err = {0};
 
-    assert_int_equal(read_text(text, memory, &hardware, &err), code);
-
-    assert_string_equal(err.message, message);
+    assert_fails(read_text(text, &hardware, &why), code, message);
     assert_int_equal(hardware.gpus_per_node, -7);
-    arena_destroy(memory);
 }
 
 static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **state)
@@ -66,7 +60,6 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         {"gb300-nvl72", 2500, 5000, 80000, 278, 8000, 900, 100},
     };
     const int64_t giga = 1000000000;
-    arena *memory = arena_create(4096);
     for (size_t row = 0; row < sizeof presets / sizeof presets[0]; row++) {
         model_hardware hardware;
         assert_ok(model_hardware_open(presets[row].name, memory, &hardware, NULL));
@@ -88,7 +81,6 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         assert_int_equal(hardware.latency_origin.kind, MODEL_ORIGIN_ASSUMED);
         assert_true(strlen(hardware.efficiency_origin.text) > 0);
     }
-    arena_destroy(memory);
 }
 
 static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
@@ -162,5 +154,5 @@ int main(void)
         cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),
         cmocka_unit_test(faults_of_a_file_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// Times of kernels by their shape: worked out by hand where tiles fill the GPU, and how they grow.
 #include "models/cost/kernel_time.h"
 #include "models/cost/parameters.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 /// 100 multiprocessors of 10 FLOP per ns each, 1000 bytes per ns, nothing lost otherwise.
 static model_hardware round_gpu(void)
@@ -22,7 +22,6 @@ static int64_t product_ns(const model_hardware *hardware, model_product product,
 
 static void whole_waves_of_tiles_take_their_flop_and_a_ramp(void **state)
 {
-    (void)state;
     const model_hardware hardware = round_gpu();
     // 10 x 10 tiles of 128 x 256, 1000 inner steps: 2 * 128 * 256 * 1000 FLOP at 10 per ns.
     const model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
@@ -32,7 +31,6 @@ static void whole_waves_of_tiles_take_their_flop_and_a_ramp(void **state)
 
 static void one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit(void **state)
 {
-    (void)state;
     const model_hardware hardware = round_gpu();
     model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
     const int64_t whole = product_ns(&hardware, product, MODEL_PASS_FORWARD);
@@ -45,7 +43,6 @@ static void one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit(void **sta
 
 static void many_small_products_take_longer_than_one_of_their_work(void **state)
 {
-    (void)state;
     model_hardware hardware = round_gpu();
     hardware.kernel_ns = 1000;
     const model_product one = {.rows = 8192, .in = 512, .out = 512, .groups = 1, .flop = 1};
@@ -60,7 +57,6 @@ static void many_small_products_take_longer_than_one_of_their_work(void **state)
 
 static void streams_and_the_host_count_their_kernels(void **state)
 {
-    (void)state;
     model_hardware hardware = round_gpu();
     hardware.kernel_ns = 30;
     hardware.operator_ns = 100;
@@ -80,7 +76,6 @@ static int64_t flash_ns(const model_hardware *hardware, int key_dim, int value_d
 
 static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded(void **state)
 {
-    (void)state;
     model_hardware a100 = round_gpu();
     a100.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
     a100.multiprocessor_count = 108;
@@ -97,7 +92,6 @@ static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_pad
 /// causal: 627 and 1115 TFLOP/s).
 static void flash_loses_more_on_multiprocessors_that_multiply_faster(void **state)
 {
-    (void)state;
     model_hardware gpu = round_gpu();
     gpu.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
     gpu.multiprocessor_count = 108;
@@ -114,20 +108,16 @@ static void flash_loses_more_on_multiprocessors_that_multiply_faster(void **stat
 
 static void total_of(const char *name, int64_t total, int64_t active)
 {
-    arena *memory = arena_create(1 << 14);
     model_config config;
-    error_message err = {0};
-    require(model_config_open(name, memory, &config, &err), &err);
+    require(model_config_open(name, memory, &config, &why));
     assert_int_equal(model_total_parameters(&config) / 10000000, total);
     assert_int_equal(model_active_parameters(&config) / 10000000, active);
-    arena_destroy(memory);
 }
 
 /// In units of 10^7: 116.83, 31.6, 30.5, 235.1, 235.7 and 671 and 1026 billion are published; of
 /// active ones embeddings are counted here, as some of the publishers do not.
 static void models_of_today_have_their_published_parameters(void **state)
 {
-    (void)state;
     total_of("gpt-oss-120b", 11682, 571);
     total_of("gpt-oss-20b", 2091, 418);
     total_of("nemotron-3-nano", 3157, 358);
@@ -142,8 +132,6 @@ static void models_of_today_have_their_published_parameters(void **state)
 
 static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
     model_config config;
     assert_ok(model_config_open("nemotron-3-nano", memory, &config, NULL));
     const model_config mamba = model_config_layer(&config, 0);
@@ -160,7 +148,6 @@ static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
     // 4096 tokens meet 2688 x (2 x 4096 + 2 x 1024 + 64) and 4096 x 2688 entries.
     assert_int_equal(work.projection.flop, INT64_C(2) * 4096 * 2688 * (10304 + 4096));
     assert_int_equal(work.mlp.flop, 0);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -175,5 +162,5 @@ int main(void)
         cmocka_unit_test(models_of_today_have_their_published_parameters),
         cmocka_unit_test(layers_of_a_hybrid_have_what_its_pattern_says),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -78,7 +78,6 @@ static model_shape shape_of(int sequence_length, int microbatch_size, model_atte
 
 static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
 {
-    (void)state;
     const uint64_t seed = 11;
     rng random = rng_init(seed, 0);
     for (int round = 0; round < 200; round++) {
@@ -113,7 +112,6 @@ static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
 
 static void experts_that_no_token_meets_are_not_read(void **state)
 {
-    (void)state;
     const model_config config = llama(8);
     const model_shape one_token = shape_of(1, 1, MODEL_ATTENTION_FLASH);
     const model_layer_work work = model_layer_work_of(&config, &one_token, 0, MODEL_PASS_FORWARD);
@@ -128,7 +126,6 @@ static void experts_that_no_token_meets_are_not_read(void **state)
 
 static void latent_attention_multiplies_by_all_its_matrices(void **state)
 {
-    (void)state;
     // DeepSeek-V2-Lite.
     const model_config config = {
         .model_type = "deepseek_v2",
@@ -156,7 +153,6 @@ static void latent_attention_multiplies_by_all_its_matrices(void **state)
 
 static void a_window_hides_pairs_from_flash_attention_only(void **state)
 {
-    (void)state;
     model_config config = gpt(64, 4);
     config.sliding_window = 8;
     const model_shape flash = shape_of(16, 1, MODEL_ATTENTION_FLASH);
@@ -174,7 +170,6 @@ static void a_window_hides_pairs_from_flash_attention_only(void **state)
 
 static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
 {
-    (void)state;
     const model_config config = gpt(8, 2);
     const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_UNFUSED);
     const model_layer_work forward = model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD);
@@ -200,7 +195,6 @@ static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
 
 static void a_small_layer_with_experts_is_counted_by_hand(void **state)
 {
-    (void)state;
     model_config config = llama(4);
     config.hidden_size = 8;
     config.head_count = 2;
@@ -245,7 +239,6 @@ static int64_t expert_bytes(bool has_bias, int expert, double deduplication, mod
 
 static void experts_with_biases_are_clamped_and_added_operator_by_operator(void **state)
 {
-    (void)state;
     const int64_t forward = expert_bytes(true, 1, 0, MODEL_PASS_FORWARD) -
                             expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
     const int64_t backward = expert_bytes(true, 1, 0, MODEL_PASS_BACKWARD_INPUT) -
@@ -258,7 +251,6 @@ static void experts_with_biases_are_clamped_and_added_operator_by_operator(void 
 
 static void tokens_that_are_sent_once_are_sorted_where_they_arrive(void **state)
 {
-    (void)state;
     const int64_t alone = expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
 
     // Sorted and summed 2 * 3 rows of 8; among two GPUs rows are sorted again there and back, 4
@@ -271,7 +263,6 @@ static void tokens_that_are_sent_once_are_sorted_where_they_arrive(void **state)
 
 static void state_space_mixers_make_states_again_in_b(void **state)
 {
-    (void)state;
     model_config config = llama(0);
     config.head_count = 0;
     config.mamba_head_count = 2;
@@ -293,7 +284,6 @@ static void state_space_mixers_make_states_again_in_b(void **state)
 
 static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
 {
-    (void)state;
     model_config config = gpt(8, 2);
     config.vocabulary_size = 100;
     const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
@@ -332,7 +322,6 @@ static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
 
 static void absurd_sizes_saturate(void **state)
 {
-    (void)state;
     const model_config config = llama(8);
     const model_shape shape = shape_of(1 << 30, 1 << 30, MODEL_ATTENTION_UNFUSED);
 
@@ -364,7 +353,6 @@ static void assert_not_less(const model_config *small, const model_shape *small_
 
 static void more_of_anything_never_costs_less(void **state)
 {
-    (void)state;
     const uint64_t seed = 5;
     rng random = rng_init(seed, 0);
     for (int round = 0; round < 300; round++) {
@@ -400,7 +388,6 @@ static void more_of_anything_never_costs_less(void **state)
 /// 2205.05198, tables 2 and 3, s = 2048.
 static void activations_are_those_of_korthikanti(void **state)
 {
-    (void)state;
     static const struct {
         int heads;
         int hidden;
@@ -438,7 +425,6 @@ static void activations_are_those_of_korthikanti(void **state)
 
 static void norms_and_residuals_are_divided_by_sequence_parallelism_alone(void **state)
 {
-    (void)state;
     const model_config config = gpt(1024, 16);
     const model_shape whole = shape_of(2048, 2, MODEL_ATTENTION_FLASH);
     model_shape tensor = whole;
@@ -458,7 +444,6 @@ static void norms_and_residuals_are_divided_by_sequence_parallelism_alone(void *
 
 static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
 {
-    (void)state;
     const model_config config = llama(8);
     model_shape divided = shape_of(4096, 1, MODEL_ATTENTION_FLASH);
     divided.parallel = (model_parallel){.data = 8, .tensor = 2, .expert = 4, .sequence = true};
@@ -486,7 +471,6 @@ static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
 
 static void eight_bits_halve_the_operands_of_products_only(void **state)
 {
-    (void)state;
     const model_config config = gpt(1024, 16);
     const model_shape wide = shape_of(1024, 1, MODEL_ATTENTION_FLASH);
     model_shape narrow = wide;

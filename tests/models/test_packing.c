@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "models/lengths/packing.h"
 #include "models/lengths/sequence_lengths.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -28,12 +28,7 @@ static void pool_set(pool *made, model_packing_kind kind, int count, const int *
 
 static void pack(pool *made)
 {
-    error_message err = {0};
-    arena *memory = arena_create(1 << 12);
-    if (model_pack(&made->packing, memory, made->bin_of, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
-    arena_destroy(memory);
+    require(model_pack(&made->packing, memory, made->bin_of, &why));
 }
 
 /// The costliest bin; that none exceeds the budget is asserted.
@@ -55,7 +50,6 @@ static double largest(const pool *made)
 
 static void largest_differences_first_beats_the_lightest_bin(void **state)
 {
-    (void)state;
     static const int tokens[] = {8, 7, 6, 5, 4}; // Karmarkar and Karp: 16 and 14; LPT: 17 and 13
     pool made;
     pool_set(&made, MODEL_PACK_COST, 5, tokens, 2, 100);
@@ -96,7 +90,6 @@ static double search(pool *made, int place)
 
 static void exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin(void **state)
 {
-    (void)state;
     rng random = rng_init(7, 1);
     for (int round = 0; round < 300; round++) {
         int tokens[COUNT_MAX];
@@ -129,31 +122,24 @@ static void exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin(vo
 
 static void too_many_for_a_kind_are_refused_with_their_number(void **state)
 {
-    (void)state;
     pool made;
-    error_message err = {0};
     int tokens[COUNT_MAX];
-    arena *memory = arena_create(1 << 12);
     for (int sequence = 0; sequence < COUNT_MAX; sequence++) {
         tokens[sequence] = 1;
     }
     pool_set(&made, MODEL_PACK_EXACT, 21, tokens, 2, 100);
-    assert_int_equal(model_pack(&made.packing, memory, made.bin_of, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "packing 'exact' takes at most 20 sequences at once, there are 21");
+    assert_fails(model_pack(&made.packing, memory, made.bin_of, &why), STATUS_INVALID,
+                 "packing 'exact' takes at most 20 sequences at once, there are 21");
     pool_set(&made, MODEL_PACK_KARMARKAR_KARP, COUNT_MAX, tokens, 1 << 20, 100);
-    assert_int_equal(model_pack(&made.packing, memory, made.bin_of, &err), STATUS_INVALID);
-    arena_destroy(memory);
+    assert_int_equal(model_pack(&made.packing, memory, made.bin_of, &why), STATUS_INVALID);
 }
 
 static void groups_are_equally_large_and_cost_alike(void **state)
 {
-    (void)state;
     static const double cost[] = {9, 1, 8, 2, 7, 3};
     int group_of[6];
     int members[3] = {0};
     double sum[3] = {0};
-    arena *memory = arena_create(1 << 12);
     model_pack_deal(cost, 3, 2, memory, group_of);
     for (int bin = 0; bin < 6; bin++) {
         members[group_of[bin]]++;
@@ -163,28 +149,20 @@ static void groups_are_equally_large_and_cost_alike(void **state)
         assert_int_equal(members[group], 2);
         assert_close(sum[group], 10, 0);
     }
-    arena_destroy(memory);
 }
 
 static void expect_lengths(const char *text, int count, const int *wanted)
 {
     model_sequence_lengths lengths = {0};
-    error_message err = {0};
-    arena *memory = arena_create(1 << 12);
-    if (model_sequence_lengths_parse("f", text, strlen(text), memory, &lengths, &err) !=
-        STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_sequence_lengths_parse("f", text, strlen(text), memory, &lengths, &why));
     assert_int_equal(lengths.given_count, count);
     for (int sequence = 0; sequence < 2 * count; sequence++) {
         assert_int_equal(model_sequence_length(&lengths, sequence), wanted[sequence % count]);
     }
-    arena_destroy(memory);
 }
 
 static void every_form_of_file_is_read(void **state)
 {
-    (void)state;
     static const int wanted[] = {5, 3, 9};
     expect_lengths("5\n3\n9\n", 3, wanted);
     expect_lengths(" 5, 3 ,9", 3, wanted);
@@ -197,18 +175,13 @@ static void every_form_of_file_is_read(void **state)
 static void refuse_lengths(const char *text, const char *message)
 {
     model_sequence_lengths lengths = {.given_count = -7};
-    error_message err = {0};
-    arena *memory = arena_create(1 << 12);
-    assert_int_equal(model_sequence_lengths_parse("f", text, strlen(text), memory, &lengths, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, message);
+    assert_fails(model_sequence_lengths_parse("f", text, strlen(text), memory, &lengths, &why),
+                 STATUS_FORMAT, message);
     assert_int_equal(lengths.given_count, -7);
-    arena_destroy(memory);
 }
 
 static void what_is_no_length_is_refused_with_its_line(void **state)
 {
-    (void)state;
     refuse_lengths("", "f: no length of a sequence in it");
     refuse_lengths("[0]", "f: no length of a sequence in it");
     refuse_lengths("7\n-3\n", "f:2: '-3\n' is no whole number");
@@ -234,5 +207,5 @@ int main(void)
         cmocka_unit_test(every_form_of_file_is_read),
         cmocka_unit_test(what_is_no_length_is_refused_with_its_line),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,4 +1,5 @@
-/// parallel: names, what does not divide, and who stands beside whom on nodes of eight GPUs.
+/// parallel: names, what does not divide, and who stands beside whom on nodes of eight GPUs; memory
+/// of sharded optimizers as published, and what replicas exchange when.
 #include "models/cost/parallel.h"
 #include "tests/assert_close.h"
 
@@ -50,11 +51,7 @@ static void nothing_said_is_one_gpu_a_stage(void **state)
 
 static void assert_refused(model_parallel parallel, const model_config *config, const char *message)
 {
-    error_message err = {0};
-
-    assert_int_equal(model_parallel_check(&parallel, config, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, message);
+    assert_fails(model_parallel_check(&parallel, config, &why), STATUS_INVALID, message);
 }
 
 static void degrees_that_do_not_divide_the_model_are_refused(void **state)
@@ -124,32 +121,28 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
 
 static void sequences_that_do_not_divide_are_refused(void **state)
 {
-    error_message err = {0};
     const model_parallel context = {.context = 4};
     const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
     const model_parallel tensor = {.tensor = 3};
 
-    assert_ok(model_parallel_check_sequence(&context, 4096, &err));
-    assert_ok(model_parallel_check_sequence(&tensor, 4096, &err));
-    assert_int_equal(model_parallel_check_sequence(&context, 4100, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
-    assert_ok(model_parallel_check_sequence(&both, 4096, &err));
-    assert_int_equal(model_parallel_check_sequence(&both, 4104, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "tensor 8 does not divide the 1026 tokens of a sequence that a "
-                        "rank has, as sequence parallelism needs");
+    assert_ok(model_parallel_check_sequence(&context, 4096, &why));
+    assert_ok(model_parallel_check_sequence(&tensor, 4096, &why));
+    assert_fails(model_parallel_check_sequence(&context, 4100, &why), STATUS_INVALID,
+                 "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
+    assert_ok(model_parallel_check_sequence(&both, 4096, &why));
+    assert_fails(model_parallel_check_sequence(&both, 4104, &why), STATUS_INVALID,
+                 "tensor 8 does not divide the 1026 tokens of a sequence that a "
+                 "rank has, as sequence parallelism needs");
 }
 
 static void a_cluster_must_have_the_gpus(void **state)
 {
-    error_message err = {0};
     const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
 
-    assert_ok(model_parallel_check_cluster(&parallel, 16, 128, 8, &err));
-    assert_int_equal(model_parallel_check_cluster(&parallel, 16, 127, 8, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
-                                     "127 nodes of 8 have 1016");
+    assert_ok(model_parallel_check_cluster(&parallel, 16, 128, 8, &why));
+    assert_fails(model_parallel_check_cluster(&parallel, 16, 127, 8, &why), STATUS_INVALID,
+                 "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
+                 "127 nodes of 8 have 1016");
 }
 
 static void assert_group(bal_group group, int rank_count, int node_rank_count)
@@ -221,6 +214,58 @@ static void experts_fold_over_the_tensor_ranks(void **state)
     assert_int_equal(model_parallel_expert_span(&parallel).replica_count, 4);
 }
 
+/// Adam in mixed precision as the ZeRO paper counts it: 16-bit weights and gradients, K = 12.
+static const model_parameter_bytes zero = {.weight = 2, .gradient = 2, .optimizer = 12};
+
+static const bal_link link = {.latency_ns = 0, .bytes_per_s = 1000000000};
+
+/// Rajbhandari et al., arXiv 1910.02054, figure 1: 7.5 billion parameters, 64 GPUs.
+static void sharded_state_is_that_of_the_zero_paper(void **state)
+{
+    const int64_t parameters = 7500000000;
+    const double published[MODEL_SHARDING_COUNT] = {120, 31.4, 16.6, 1.9};
+    for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
+        const int64_t bytes = model_state_bytes(parameters, zero, (model_sharding)sharding, 64);
+        assert_true(fabs((double)bytes / 1e9 - published[sharding]) <= 0.05);
+    }
+}
+
+static void shares_are_rounded_up_and_saturate(void **state)
+{
+    assert_int_equal(model_state_bytes(1, zero, MODEL_SHARDING_PARAMETERS, 64), 3);
+    assert_int_equal(model_state_bytes(10, zero, MODEL_SHARDING_OPTIMIZER, 1), 160);
+    assert_true(model_state_bytes(INT64_MAX / 2, zero, MODEL_SHARDING_NONE, 64) == INT64_MAX);
+    assert_true(model_state_bytes(INT64_MAX / 2, zero, MODEL_SHARDING_PARAMETERS, 64) == INT64_MAX);
+}
+
+static void replicas_exchange_when_they_need_to(void **state)
+{
+    const model_parameter_bytes bytes = {.weight = 2, .gradient = 4, .optimizer = 12};
+    const bal_group four = {4, 4, link, link};
+    // 1000 parameters: gathering weights takes 3 x 500 ns, scattering gradients 3 x 1000 ns.
+    static const int64_t wanted[MODEL_SHARDING_COUNT][4] = {
+        {6000, 0, 0, 0}, {4500, 0, 0, 0}, {1500, 0, 0, 3000}, {0, 1500, 1500, 3000}};
+    for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
+        const model_replica_traffic traffic =
+            model_replica_traffic_of(1000, bytes, (model_sharding)sharding, &four);
+        assert_int_equal(traffic.step_ns, wanted[sharding][0]);
+        assert_int_equal(traffic.forward_ns, wanted[sharding][1]);
+        assert_int_equal(traffic.backward_ns, wanted[sharding][2]);
+        assert_int_equal(traffic.gradient_ns, wanted[sharding][3]);
+    }
+}
+
+static void nothing_to_exchange_takes_no_latency(void **state)
+{
+    const bal_link far = {.latency_ns = 5, .bytes_per_s = 1};
+    const bal_group four = {4, 1, far, far};
+
+    assert_int_equal(model_replica_traffic_of(0, zero, MODEL_SHARDING_NONE, &four).step_ns, 0);
+    assert_true(
+        model_replica_traffic_of(INT64_MAX, zero, MODEL_SHARDING_OPTIMIZER, &four).step_ns ==
+        INT64_MAX / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +276,10 @@ int main(void)
         cmocka_unit_test(replicas_fill_nodes_unless_the_pipeline_comes_first),
         cmocka_unit_test(experts_stand_inside_the_pipeline),
         cmocka_unit_test(experts_fold_over_the_tensor_ranks),
+        cmocka_unit_test(sharded_state_is_that_of_the_zero_paper),
+        cmocka_unit_test(shares_are_rounded_up_and_saturate),
+        cmocka_unit_test(replicas_exchange_when_they_need_to),
+        cmocka_unit_test(nothing_to_exchange_takes_no_latency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

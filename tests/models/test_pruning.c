@@ -63,9 +63,7 @@ static void sparsity_never_falls(void **state)
 
 static void check_refused(model_pruning_schedule schedule, const char *message)
 {
-    error_message err = {0};
-    assert_int_equal(model_pruning_schedule_check(&schedule, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(model_pruning_schedule_check(&schedule, &why), STATUS_INVALID, message);
 }
 
 static void schedules_that_make_no_sense_are_refused(void **state)
@@ -135,10 +133,8 @@ static void the_published_curve_is_its_table(void **state)
 static void check_curve_refused(const double *density, const double *ratio, int count,
                                 const char *message)
 {
-    error_message err = {0};
     const model_kernel_speed speed = {density, ratio, count};
-    assert_int_equal(model_kernel_speed_check(&speed, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(model_kernel_speed_check(&speed, &why), STATUS_INVALID, message);
 }
 
 static void curves_that_make_no_sense_are_refused(void **state)

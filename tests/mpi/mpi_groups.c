@@ -25,32 +25,43 @@ static status expect_bytes(const void *actual, const void *expected, size_t byte
     return error_set(err, STATUS_BACKEND, "%s: other bytes", what);
 }
 
+/// Numbers of three types; in some rounds fewer than there are ranks.
 static status sum(const exec_group *group, int round, error_message *err)
 {
+    static const int counts[] = {COUNT, 0, 1, 11};
+    const int count = counts[round % 4];
+    double drawn[COUNT];
     double own[COUNT];
     double expected[COUNT];
-    double next[COUNT];
     float own_floats[COUNT];
     float expected_floats[COUNT];
-    draw(group->rank[0], round, expected);
-    for (int index = 0; index < COUNT; index++) {
-        expected_floats[index] = (float)expected[index];
-    }
-    for (int member = 1; member < group->rank_count; member++) {
-        draw(group->rank[member], round, next);
-        for (int index = 0; index < COUNT; index++) {
-            expected[index] += next[index];
-            expected_floats[index] += (float)next[index];
+    int64_t own_integers[COUNT];
+    int64_t expected_integers[COUNT];
+    for (int member = 0; member < group->rank_count; member++) {
+        draw(group->rank[member], round, drawn);
+        for (int index = 0; index < count; index++) {
+            const bool is_first = member == 0;
+            const double number = drawn[index];
+            const int64_t integer = (int64_t)(number * 1e15);
+            expected[index] = is_first ? number : expected[index] + number;
+            expected_floats[index] =
+                is_first ? (float)number : expected_floats[index] + (float)number;
+            expected_integers[index] = is_first ? integer : expected_integers[index] + integer;
+            if (member != group->self) continue;
+            own[index] = number;
+            own_floats[index] = (float)number;
+            own_integers[index] = integer;
         }
     }
-    draw(group->rank[group->self], round, own);
-    for (int index = 0; index < COUNT; index++) {
-        own_floats[index] = (float)own[index];
-    }
-    TRY(exec_group_sum_double(group, own, COUNT, err));
-    TRY(expect_bytes(own, expected, sizeof own, "sum of doubles", err));
-    TRY(exec_group_sum_float(group, own_floats, COUNT, 1, err));
-    return expect_bytes(own_floats, expected_floats, sizeof own_floats, "sum of floats", err);
+    const size_t length = (size_t)count;
+    TRY(exec_group_sum_double(group, own, count, err));
+    TRY(expect_bytes(own, expected, length * sizeof own[0], "sum of doubles", err));
+    TRY(exec_group_sum_float(group, own_floats, count, 1, err));
+    TRY(expect_bytes(own_floats, expected_floats, length * sizeof own_floats[0], "sum of floats",
+                     err));
+    TRY(exec_group_sum_int64(group, own_integers, count, err));
+    return expect_bytes(own_integers, expected_integers, length * sizeof own_integers[0],
+                        "sum of integers", err);
 }
 
 /// Every member gives its index + 1 numbers of its row.

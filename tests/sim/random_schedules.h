@@ -5,6 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 
@@ -38,7 +39,7 @@ static inline bool random_next_op(const uint8_t *drawn, const bal_schedule *shap
 /// drawn, and every rank keeps the order in which its own were drawn.
 static inline bal_schedule random_schedule(rng *generator, int rank_count, int chunk_count,
                                            int microbatch_count, bal_placement placement,
-                                           bool has_split, arena *memory)
+                                           bool has_split)
 {
     const int stage_count = rank_count * chunk_count;
     const int kinds = has_split ? 3 : 2;
@@ -81,7 +82,7 @@ static inline bal_schedule random_schedule(rng *generator, int rank_count, int c
                           .ops = ops};
 }
 
-static inline int64_t *random_row(rng *generator, int count, int64_t high, arena *memory)
+static inline int64_t *random_row(rng *generator, int count, int64_t high)
 {
     int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
     for (int index = 0; index < count; index++) {
@@ -92,11 +93,11 @@ static inline int64_t *random_row(rng *generator, int count, int64_t high, arena
 
 /// Draws costs up to ns_max (small: many ties and zeros) and messages up to send_max.
 static inline bal_stage_costs random_costs(rng *generator, int stage_count, int columns,
-                                           int64_t ns_max, int64_t send_max, arena *memory)
+                                           int64_t ns_max, int64_t send_max)
 {
-    int64_t *held = random_row(generator, stage_count, 5, memory);
-    int64_t *from_b = random_row(generator, stage_count, 5, memory);
-    int64_t *to_b = random_row(generator, stage_count, 0, memory);
+    int64_t *held = random_row(generator, stage_count, 5);
+    int64_t *from_b = random_row(generator, stage_count, 5);
+    int64_t *to_b = random_row(generator, stage_count, 0);
     for (int stage = 0; stage < stage_count; stage++) {
         to_b[stage] = from_b[stage] - held[stage];
         from_b[stage] = -from_b[stage];
@@ -104,11 +105,11 @@ static inline bal_stage_costs random_costs(rng *generator, int stage_count, int 
     return (bal_stage_costs){
         .stage_count = stage_count,
         .microbatch_count = columns,
-        .forward_ns = random_row(generator, stage_count * columns, ns_max, memory),
-        .backward_input_ns = random_row(generator, stage_count * columns, ns_max, memory),
-        .backward_weight_ns = random_row(generator, stage_count * columns, ns_max, memory),
-        .send_forward_ns = random_row(generator, stage_count, send_max, memory),
-        .send_backward_ns = random_row(generator, stage_count, send_max, memory),
+        .forward_ns = random_row(generator, stage_count * columns, ns_max),
+        .backward_input_ns = random_row(generator, stage_count * columns, ns_max),
+        .backward_weight_ns = random_row(generator, stage_count * columns, ns_max),
+        .send_forward_ns = random_row(generator, stage_count, send_max),
+        .send_backward_ns = random_row(generator, stage_count, send_max),
         .memory_forward = held,
         .memory_backward_input = to_b,
         .memory_backward_weight = from_b,
@@ -116,11 +117,10 @@ static inline bal_stage_costs random_costs(rng *generator, int stage_count, int 
 }
 
 /// Draws delays of up to delay_max for the messages of costs that have none.
-static inline void random_delays(rng *generator, bal_stage_costs *costs, int64_t delay_max,
-                                 arena *memory)
+static inline void random_delays(rng *generator, bal_stage_costs *costs, int64_t delay_max)
 {
     costs->message_delay_ns =
-        random_row(generator, 2 * costs->stage_count * costs->microbatch_count, delay_max, memory);
+        random_row(generator, 2 * costs->stage_count * costs->microbatch_count, delay_max);
 }
 
 /// Draws which neighbours of an order overlap. False: the ranks would wait in a ring for their
@@ -149,7 +149,7 @@ typedef struct random_problem {
     bal_stage_costs costs;
 } random_problem;
 
-static inline random_problem random_problem_draw(uint64_t seed, arena *memory)
+static inline random_problem random_problem_draw(uint64_t seed)
 {
     static const int64_t scales[] = {0, 1, 10, 1000000};
     rng generator = rng_init(seed, 1);
@@ -166,7 +166,7 @@ static inline random_problem random_problem_draw(uint64_t seed, arena *memory)
     const int64_t send_max = scales[rng_below(&generator, 4)];
     random_problem problem;
     problem.schedule =
-        random_schedule(&generator, ranks, chunks, microbatches, placement, has_split, memory);
-    problem.costs = random_costs(&generator, ranks * chunks, columns, ns_max, send_max, memory);
+        random_schedule(&generator, ranks, chunks, microbatches, placement, has_split);
+    problem.costs = random_costs(&generator, ranks * chunks, columns, ns_max, send_max);
     return problem;
 }

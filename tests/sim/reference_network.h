@@ -9,6 +9,7 @@
 #include "sim/dispatch.h"
 #include "sim/policy.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 enum { NONE = -1 };
 
@@ -385,8 +386,7 @@ static inline int64_t reference_next_ns(const reference_state *state)
 static inline bool reference_play_network(const bal_schedule *schedule, sim_policy policy,
                                           const sim_network *network, const bal_stage_costs *costs,
                                           const int64_t *memory_limit, const int64_t *start_ns,
-                                          arena *memory, bal_schedule *played,
-                                          bal_timeline *timeline)
+                                          bal_schedule *played, bal_timeline *timeline)
 {
     const size_t ranks = (size_t)schedule->rank_count;
     const size_t ops = (size_t)schedule->first_op[ranks];

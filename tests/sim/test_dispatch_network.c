@@ -21,7 +21,7 @@ typedef struct network_case {
     bool has_start;
 } network_case;
 
-static const int *random_links(rng *generator, int stage_count, int link_count, arena *memory)
+static const int *random_links(rng *generator, int stage_count, int link_count)
 {
     int *links = arena_array(memory, (size_t)stage_count, sizeof *links);
     for (int stage = 0; stage < stage_count; stage++) {
@@ -30,8 +30,7 @@ static const int *random_links(rng *generator, int stage_count, int link_count, 
     return links;
 }
 
-static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, int stage_count,
-                                       arena *memory)
+static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, int stage_count)
 {
     int64_t *occupancy = arena_array(memory, (size_t)stage_count, sizeof *occupancy);
     for (int stage = 0; stage < stage_count; stage++) {
@@ -40,18 +39,15 @@ static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, i
     return occupancy;
 }
 
-static sim_network random_network(rng *generator, const bal_stage_costs *costs, bal_send send,
-                                  arena *memory)
+static sim_network random_network(rng *generator, const bal_stage_costs *costs, bal_send send)
 {
     const int stages = costs->stage_count;
     sim_network network = {.send = send, .link_count = (int)rng_below(generator, 4)};
     if (network.link_count == 0) return network;
-    network.forward_link = random_links(generator, stages, network.link_count, memory);
-    network.backward_link = random_links(generator, stages, network.link_count, memory);
-    network.forward_occupancy_ns =
-        random_occupancy(generator, costs->send_forward_ns, stages, memory);
-    network.backward_occupancy_ns =
-        random_occupancy(generator, costs->send_backward_ns, stages, memory);
+    network.forward_link = random_links(generator, stages, network.link_count);
+    network.backward_link = random_links(generator, stages, network.link_count);
+    network.forward_occupancy_ns = random_occupancy(generator, costs->send_forward_ns, stages);
+    network.backward_occupancy_ns = random_occupancy(generator, costs->send_backward_ns, stages);
     return network;
 }
 
@@ -73,14 +69,14 @@ static int64_t random_limit(rng *generator, const random_problem *problem, int r
     return rng_below(generator, 2) == 0 ? most : static_peak[rank] + rng_between(generator, 0, 4);
 }
 
-static network_case draw(uint64_t seed, sim_policy policy, bal_send send, arena *memory)
+static network_case draw(uint64_t seed, sim_policy policy, bal_send send)
 {
     rng generator = rng_init(seed, 12);
-    network_case drawn = {.problem = random_problem_draw(seed, memory)};
+    network_case drawn = {.problem = random_problem_draw(seed)};
     bal_stage_costs *costs = &drawn.problem.costs;
     const int ranks = drawn.problem.schedule.rank_count;
-    if (rng_below(&generator, 3) == 0) random_delays(&generator, costs, 20, memory);
-    drawn.network = random_network(&generator, costs, send, memory);
+    if (rng_below(&generator, 3) == 0) random_delays(&generator, costs, 20);
+    drawn.network = random_network(&generator, costs, send);
     drawn.has_start = rng_below(&generator, 3) == 0;
     drawn.has_limit = rng_below(&generator, 3) > 0;
     for (int rank = 0; rank < ranks; rank++) {
@@ -99,8 +95,8 @@ static network_case draw(uint64_t seed, sim_policy policy, bal_send send, arena 
     return drawn;
 }
 
-static status play_case(const network_case *drawn, sim_policy policy, arena *memory,
-                        bal_timeline *timeline, error_message *err)
+static status play_case(const network_case *drawn, sim_policy policy, bal_timeline *timeline,
+                        error_message *err)
 {
     sim_dispatch *dispatch = NULL;
     TRY(sim_costs_check(&drawn->problem.schedule, &drawn->problem.costs, err));
@@ -132,13 +128,12 @@ static void assert_within(const network_case *drawn, const bal_timeline *timelin
 
 static void every_policy_on_every_network_plays_as_the_plainest_player_does(void **state)
 {
-    arena *memory = *state;
     int stuck = 0;
     int paired = 0;
     for (uint64_t seed = 0; seed < 9000; seed++) {
         const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
         const bal_send send = (bal_send)(seed / SIM_POLICY_COUNT % BAL_SEND_COUNT);
-        network_case drawn = draw(seed, policy, send, memory);
+        network_case drawn = draw(seed, policy, send);
         rng generator = rng_init(seed, 13);
         if (policy == SIM_STATIC) drawn.has_limit = false;
         if (seed % 2 == 0) {
@@ -148,18 +143,17 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
         bal_schedule order;
         bal_timeline expected;
         bal_timeline actual = {0};
-        error_message err = {0};
-        const bool ends = reference_play_network(
-            &drawn.problem.schedule, policy, &drawn.network, &drawn.problem.costs,
-            drawn.has_limit ? drawn.limit : NULL, drawn.has_start ? drawn.start_ns : NULL, memory,
-            &order, &expected);
+        const bool ends =
+            reference_play_network(&drawn.problem.schedule, policy, &drawn.network,
+                                   &drawn.problem.costs, drawn.has_limit ? drawn.limit : NULL,
+                                   drawn.has_start ? drawn.start_ns : NULL, &order, &expected);
 
-        const status played = play_case(&drawn, policy, memory, &actual, &err);
+        const status played = play_case(&drawn, policy, &actual, &why);
 
         stuck += !ends;
         if (played != (ends ? STATUS_OK : STATUS_INVALID)) {
             fail_msg("seed %llu: status %d: %s", (unsigned long long)seed, (int)played,
-                     err.message);
+                     why.message);
         }
         if (ends && !is_same_play(&actual, &expected)) {
             fail_msg("seed %llu, %s, %s: the players differ", (unsigned long long)seed,
@@ -172,133 +166,37 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
     assert_true(paired > 1000);
 }
 
-static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
-{
-    arena *memory = *state;
-    int stuck = 0;
-    for (uint64_t seed = 0; seed < 3000; seed++) {
-        status ended[SIM_POLICY_COUNT];
-        for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-            const bal_send send = (bal_send)(seed % BAL_SEND_COUNT);
-            network_case drawn = draw(seed, (sim_policy)policy, send, memory);
-            bal_timeline timeline;
-            if (policy == SIM_STATIC) drawn.has_limit = false;
-
-            ended[policy] = play_case(&drawn, (sim_policy)policy, memory, &timeline, NULL);
-
-            if (send != BAL_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
-                assert_ok(ended[policy]);
-            }
-        }
-        // A W that may move never holds up a message that it did not hold up in its place.
-        if (ended[SIM_STATIC] == STATUS_OK) assert_ok(ended[SIM_FLOATING_W]);
-        stuck += ended[SIM_STATIC] != STATUS_OK;
-        arena_reset(memory);
-    }
-    assert_true(stuck > 100);
-}
-
-/// Two ranks of one stage each, three microbatches at most, every op 10 ns, messages send_ns.
-static bal_timeline play_two_ranks(const char *const *names, int per_rank, const sim_network *net,
-                                   int64_t send_ns, arena *memory, status *played,
-                                   error_message *err)
-{
-    int *first_op = arena_array(memory, 3, sizeof *first_op);
-    bal_op *ops = arena_array(memory, 2 * (size_t)per_rank, sizeof *ops);
-    bal_schedule *schedule = arena_array(memory, 1, sizeof *schedule);
-    bal_stage_costs *costs = arena_array(memory, 1, sizeof *costs);
-    const int64_t memory_fbw[] = {1, 0, -1};
-    bal_timeline timeline = {0};
-    sim_dispatch *dispatch = NULL;
-    for (int op = 0; op < 2 * per_rank; op++) {
-        assert_ok(bal_op_parse(names[op], &ops[op], NULL));
-    }
-    first_op[1] = per_rank;
-    first_op[2] = 2 * per_rank;
-    *schedule = (bal_schedule){.name = "by hand",
-                               .rank_count = 2,
-                               .chunk_count = 1,
-                               .microbatch_count = per_rank / 2,
-                               .first_op = first_op,
-                               .ops = ops};
-    *costs = reference_uniform_costs(2, 10, 5, 5, send_ns, memory_fbw, memory);
-    assert_ok(sim_dispatch_create(schedule, SIM_STATIC, net, memory, &dispatch, NULL));
-    *played = sim_dispatch_play(dispatch, costs, NULL, NULL, &timeline, err);
-    return timeline;
-}
-
-static void timelines_by_hand(void **state)
-{
-    arena *memory = *state;
-    static const char *const pairs[] = {"F0", "F1", "BW0", "BW1", "F0", "BW0", "F1", "BW1"};
-    static const char *const three[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
-                                        "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
-    static const int link[] = {0, 0};
-    static const int64_t occupancy_ns[] = {28, 28};
-    static const sim_network blocking = {.send = BAL_SEND_BLOCKING};
-    static const sim_network rendezvous = {.send = BAL_SEND_RENDEZVOUS};
-    static const sim_network shared = {.link_count = 1,
-                                       .forward_link = link,
-                                       .backward_link = link,
-                                       .forward_occupancy_ns = occupancy_ns,
-                                       .backward_occupancy_ns = occupancy_ns};
-    static const struct {
-        const char *const *names;
-        int per_rank;
-        const sim_network *network;
-        int64_t send_ns;
-        int64_t begin_ns[12];
-    } cases[] = {
-        // A blocking sender begins its next op when its message has arrived.
-        {pairs, 4, &blocking, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
-        // A rendezvous waits for the op that receives it, and exchanges F1 and BW0 at once.
-        {pairs, 4, &rendezvous, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
-        // F1 ends at 23 and is received after BW0 of rank 1, from 33 to 36; BW0's message then
-        // waits for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
-        {three, 6, &rendezvous, 3, {0, 13, 36, 72, 85, 108, 13, 23, 49, 59, 85, 95}},
-        // A message takes 30 and holds the link for 28: F0 from 10, F1 from 38 instead of 20, BW0
-        // from 66 instead of 60, BW1 from 94 instead of 88.
-        {pairs, 4, &shared, 30, {0, 10, 96, 124, 40, 50, 68, 78}},
-    };
-    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        status played;
-        const bal_timeline timeline =
-            play_two_ranks(cases[index].names, cases[index].per_rank, cases[index].network,
-                           cases[index].send_ns, memory, &played, NULL);
-
-        assert_ok(played);
-        assert_memory_equal(timeline.begin_ns, cases[index].begin_ns,
-                            2 * (size_t)cases[index].per_rank * sizeof(int64_t));
-    }
-}
-
 static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
 {
-    arena *memory = *state;
     static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
-    error_message err = {0};
-    status played;
+    const int first_op[] = {0, 4, 8};
+    bal_op ops[8];
+    const bal_schedule schedule = {
+        .rank_count = 2, .chunk_count = 1, .microbatch_count = 2, .first_op = first_op, .ops = ops};
+    const bal_stage_costs costs = reference_uniform_costs(2, 10, 5, 5, 3, (int64_t[]){1, 0, -1});
+    bal_timeline timeline = {0};
+    sim_dispatch *dispatch = NULL;
+    for (int op = 0; op < 8; op++) {
+        assert_ok(bal_op_parse(crossed[op], &ops[op], NULL));
+    }
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
 
-    const bal_timeline timeline = play_two_ranks(crossed, 4, &network, 3, memory, &played, &err);
-
-    assert_int_equal(played, STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
-                        "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
+    assert_fails(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &why), STATUS_INVALID,
+                 "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
+                 "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
     assert_null(timeline.begin_ns);
 }
 
 /// zb_bubble_rate of 8 ranks, 32 microbatches, F = B = W = 1000.
-static double published_case(const char *name, int chunks, bal_send send, int64_t send_ns,
-                             arena *memory)
+static double published_case(const char *name, int chunks, bal_send send, int64_t send_ns)
 {
     const int64_t op_ns = 1000 / chunks;
     const int64_t memory_fbw[] = {1, 0, -1};
     const sim_network network = {.send = send};
-    const bal_schedule schedule = reference_build(name, 8, 32, chunks, memory);
+    const bal_schedule schedule = reference_build(name, 8, 32, chunks);
     const bal_stage_costs costs =
-        reference_uniform_costs(8 * chunks, op_ns, op_ns, op_ns, send_ns, memory_fbw, memory);
+        reference_uniform_costs(8 * chunks, op_ns, op_ns, op_ns, send_ns, memory_fbw);
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline;
     assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
@@ -309,7 +207,6 @@ static double published_case(const char *name, int chunks, bal_send send, int64_
 /// Measured with a reference simulator of its own, rounded to its digits.
 static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(void **state)
 {
-    arena *memory = *state;
     static const struct {
         const char *name;
         int chunks;
@@ -324,28 +221,25 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         const double async = published_case(cases[index].name, cases[index].chunks, BAL_SEND_ASYNC,
-                                            cases[index].send_ns, memory);
+                                            cases[index].send_ns);
         const double blocking = published_case(cases[index].name, cases[index].chunks,
-                                               BAL_SEND_BLOCKING, cases[index].send_ns, memory);
+                                               BAL_SEND_BLOCKING, cases[index].send_ns);
 
-        assert_true(async - cases[index].async < 0.51 * cases[index].digit);
-        assert_true(cases[index].async - async < 0.51 * cases[index].digit);
-        assert_true(blocking - cases[index].blocking < 0.51 * cases[index].digit);
-        assert_true(cases[index].blocking - blocking < 0.51 * cases[index].digit);
+        assert_true(fabs(async - cases[index].async) < 0.51 * cases[index].digit);
+        assert_true(fabs(blocking - cases[index].blocking) < 0.51 * cases[index].digit);
         arena_reset(memory);
     }
 }
 
 static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
 {
-    arena *memory = *state;
     static const int64_t memory_fbw[] = {1, 0, -1};
     static const int good[] = {0, -1, 0};
     static const int bad[] = {0, 1, 7};
     static const int64_t held_ns[] = {5, 5, 5};
     static const int64_t long_ns[] = {6, 6, 6};
-    const bal_schedule schedule = reference_build("1f1b", 3, 3, 1, memory);
-    const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 5, memory_fbw, memory);
+    const bal_schedule schedule = reference_build("1f1b", 3, 3, 1);
+    const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 5, memory_fbw);
     sim_network network = {.link_count = 1,
                            .forward_link = bad,
                            .backward_link = good,
@@ -353,29 +247,26 @@ static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
                            .backward_occupancy_ns = long_ns};
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline = {0};
-    error_message err = {0};
 
-    assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "forward_link of stage 1 is 1, outside [-1, 0]");
+    assert_fails(sim_network_check(&schedule, &costs, &network, &why), STATUS_INVALID,
+                 "forward_link of stage 1 is 1, outside [-1, 0]");
     network.forward_link = good;
     assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
-    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "backward_occupancy_ns of stage 2 is 6, outside [0, 5]: its "
-                                     "message takes no longer");
+    assert_fails(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &why), STATUS_INVALID,
+                 "backward_occupancy_ns of stage 2 is 6, outside [0, 5]: its "
+                 "message takes no longer");
     assert_null(timeline.begin_ns);
     network.backward_occupancy_ns = held_ns;
-    assert_ok(sim_network_check(&schedule, &costs, &network, &err));
-    assert_ok(sim_network_check(&schedule, &costs, NULL, &err));
+    assert_ok(sim_network_check(&schedule, &costs, &network, &why));
+    assert_ok(sim_network_check(&schedule, &costs, NULL, &why));
 }
 
 static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **state)
 {
-    arena *memory = *state;
     int stuck = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
         const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
-        network_case drawn = draw(seed, policy, BAL_SEND_ASYNC, memory);
+        network_case drawn = draw(seed, policy, BAL_SEND_ASYNC);
         const bal_stage_costs *costs = &drawn.problem.costs;
         const int64_t *limit = drawn.has_limit && policy != SIM_STATIC ? drawn.limit : NULL;
         rng generator = rng_init(seed, 14);
@@ -383,7 +274,7 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
         assert_ok(sim_dispatch_create(&drawn.problem.schedule, policy, NULL, memory, &kept, NULL));
         for (int play = 0; play < 4; play++) {
             const bal_send send = (bal_send)rng_below(&generator, BAL_SEND_COUNT);
-            const sim_network network = random_network(&generator, costs, send, memory);
+            const sim_network network = random_network(&generator, costs, send);
             sim_dispatch *fresh = NULL;
             bal_timeline actual = {0};
             bal_timeline expected = {0};
@@ -404,31 +295,14 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
     assert_true(stuck > 10); // the next play knows nothing of one that got stuck
 }
 
-static void sends_are_named_as_in_the_commands(void **state)
-{
-    error_message err = {0};
-    bal_send send = BAL_SEND_COUNT;
-
-    for (int index = 0; index < BAL_SEND_COUNT; index++) {
-        assert_ok(bal_send_parse(bal_send_names[index], &send, &err));
-        assert_int_equal(send, index);
-    }
-    assert_int_equal(bal_send_parse("block", &send, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "send 'block' is none of async, blocking and rendezvous");
-    assert_int_equal(send, BAL_SEND_RENDEZVOUS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_on_every_network_plays_as_the_plainest_player_does),
-        cmocka_unit_test(only_rendezvous_in_a_fixed_order_can_get_stuck),
-        cmocka_unit_test(timelines_by_hand),
         cmocka_unit_test(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring),
         cmocka_unit_test(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference),
         cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
         cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
-        cmocka_unit_test(sends_are_named_as_in_the_commands),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

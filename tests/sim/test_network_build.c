@@ -22,7 +22,7 @@ static bal_machine machine_of(int ranks, int per_node)
 }
 
 static sim_network network_of(const bal_machine *machine, const bal_schedule *schedule,
-                              const int *machine_rank, const bal_stage_costs *costs, arena *memory)
+                              const int *machine_rank, const bal_stage_costs *costs)
 {
     sim_network network;
     sim_network_of_machine(machine, schedule, machine_rank, costs, memory, &network);
@@ -31,7 +31,6 @@ static sim_network network_of(const bal_machine *machine, const bal_schedule *sc
 
 static void messages_that_leave_a_node_cross_its_link(void **state)
 {
-    arena *memory = *state;
     const int64_t forward_ns[] = {1, 110, 1, 0};
     const int64_t backward_ns[] = {0, 1, 60, 1};
     const bal_schedule schedule = {.rank_count = 4, .chunk_count = 1};
@@ -39,7 +38,7 @@ static void messages_that_leave_a_node_cross_its_link(void **state)
         .stage_count = 4, .send_forward_ns = forward_ns, .send_backward_ns = backward_ns};
     const bal_machine machine = machine_of(4, 2);
 
-    const sim_network network = network_of(&machine, &schedule, NULL, &costs, memory);
+    const sim_network network = network_of(&machine, &schedule, NULL, &costs);
 
     const int forward_link[] = {-1, 0, -1, -1};
     const int backward_link[] = {-1, -1, 1, -1};
@@ -53,7 +52,6 @@ static void messages_that_leave_a_node_cross_its_link(void **state)
 
 static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
 {
-    arena *memory = *state;
     const int64_t send_ns[] = {110, 110, 110, 110};
     const int machine_rank[] = {3, 1};
     const bal_schedule schedule = {
@@ -62,7 +60,7 @@ static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
         .stage_count = 4, .send_forward_ns = send_ns, .send_backward_ns = send_ns};
     const bal_machine machine = machine_of(4, 2);
 
-    const sim_network network = network_of(&machine, &schedule, machine_rank, &costs, memory);
+    const sim_network network = network_of(&machine, &schedule, machine_rank, &costs);
 
     const int forward_link[] = {1, 0, 1, -1}; // stages 0 and 2 are on rank 3, of node 1
     const int backward_link[] = {-1, 0, 1, 0};
@@ -72,7 +70,6 @@ static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
 
 static void where_nothing_is_shared_there_are_no_links(void **state)
 {
-    arena *memory = *state;
     const int64_t send_ns[] = {110, 110};
     const bal_schedule schedule = {.rank_count = 2, .chunk_count = 1};
     const bal_stage_costs costs = {
@@ -82,8 +79,8 @@ static void where_nothing_is_shared_there_are_no_links(void **state)
     apart.shares_node_links = false;
     apart.send = BAL_SEND_BLOCKING;
 
-    const sim_network blocking = network_of(&apart, &schedule, NULL, &costs, memory);
-    const sim_network within = network_of(&one_node, &schedule, NULL, &costs, memory);
+    const sim_network blocking = network_of(&apart, &schedule, NULL, &costs);
+    const sim_network within = network_of(&one_node, &schedule, NULL, &costs);
 
     assert_int_equal(blocking.link_count, 0);
     assert_int_equal(blocking.send, BAL_SEND_BLOCKING);
@@ -113,8 +110,6 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
     table_source *table = memory_array(1, sizeof *table);
     int64_t last_ns = 0;
     bal_training_result result;
-    error_message err = {0};
-    arena *memory = arena_create(1 << 14);
     assert_non_null(table);
     table_source_init(table, machine->rank_count, 1);
     table_fill(table, 0, TABLE_ITERATIONS, 1000, 1000, 1000);
@@ -132,12 +127,11 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
         .repack = bal_repack_options_default(),
         .sink = {.context = &last_ns, .wants_timeline = always, .put = note_end},
     };
-    const status played = sim_training_replay(&training, memory, &result, &err);
-    if (played != STATUS_OK) print_error("%s: %s\n", schedule, err.message);
+    const status played = sim_training_replay(&training, memory, &result, &why);
+    if (played != STATUS_OK) print_error("%s: %s\n", schedule, why.message);
     assert_ok(played);
     if (rounds == 1)
         assert_int_equal(last_ns, result.pipeline_ns); // the timeline is the played one
-    arena_destroy(memory);
     free(table);
     return result.pipeline_ns;
 }

@@ -14,8 +14,7 @@ static sim_compiled_order *find(sim_order_book *book, int rank_count, int microb
 {
     const bal_schedule_request request = request_of(rank_count, microbatch_count);
     sim_compiled_order *order = NULL;
-    error_message err = {0};
-    require(sim_order_book_find(book, &request, &order, &err), &err);
+    require(sim_order_book_find(book, &request, &order, &why));
     assert_int_equal(order->schedule.rank_count, rank_count);
     assert_int_equal(order->schedule.microbatch_count, microbatch_count);
     return order;
@@ -83,10 +82,9 @@ static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
     sim_order_book book = {0};
     const bal_schedule_request request = request_of(2, 0);
     sim_compiled_order *order = NULL;
-    error_message err = {0};
     find(&book, 2, 4);
 
-    assert_int_equal(sim_order_book_find(&book, &request, &order, &err), STATUS_INVALID);
+    assert_int_equal(sim_order_book_find(&book, &request, &order, &why), STATUS_INVALID);
 
     assert_null(order);
     assert_int_equal(book.op_count, 16);
@@ -96,7 +94,6 @@ static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
 
 static void the_last_backward_of_a_stage_is_its_last_w(void **state)
 {
-    arena *memory = *state;
     const bal_schedule_request request = {
         .name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2};
     sim_compiled_order compiled;
@@ -117,7 +114,6 @@ static void the_last_backward_of_a_stage_is_its_last_w(void **state)
 
 static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(void **state)
 {
-    arena *memory = *state;
     const bal_schedule_request request = request_of(2, 2);
     const int64_t ns[] = {2, 2};
     const int64_t send_ns[] = {3, 3};

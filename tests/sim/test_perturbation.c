@@ -15,23 +15,21 @@ enum { RANKS = 4, MICROBATCHES = 2000 };
 
 /// A pipeline of equal stages.
 typedef struct case_of {
-    arena *memory;
     bal_schedule schedule;
     bal_stage_costs costs;
 } case_of;
 
-static const int64_t *filled(arena *memory, int count, int64_t value)
+static const int64_t *filled(int count, int64_t value)
 {
-    return reference_row(&value, count, true, memory);
+    return reference_row(&value, count, true);
 }
 
-static case_of make_case(int microbatches, arena *memory)
+static case_of make_case(int microbatches)
 {
-    case_of made = {.memory = memory,
-                    .schedule = reference_build("zb-h1", RANKS, microbatches, 0, memory),
-                    .costs = reference_uniform_costs(RANKS, 100000, 110000, 90000, 1000,
-                                                     (int64_t[]){0, 0, 0}, memory)};
-    made.costs.send_backward_ns = filled(memory, RANKS, 2000);
+    case_of made = {
+        .schedule = reference_build("zb-h1", RANKS, microbatches, 0),
+        .costs = reference_uniform_costs(RANKS, 100000, 110000, 90000, 1000, (int64_t[]){0, 0, 0})};
+    made.costs.send_backward_ns = filled(RANKS, 2000);
     return made;
 }
 
@@ -39,15 +37,14 @@ static bal_stage_costs perturb(const case_of *of, const bal_disturbance *disturb
                                const sim_perturbed_play *play)
 {
     bal_stage_costs out;
-    error_message err = {0};
-    sim_perturb(disturbance, &of->schedule, play, &of->costs, of->memory, &out);
-    assert_ok(sim_costs_check(&of->schedule, &out, &err));
+    sim_perturb(disturbance, &of->schedule, play, &of->costs, memory, &out);
+    assert_ok(sim_costs_check(&of->schedule, &out, &why));
     return out;
 }
 
 static void a_disturbance_of_nothing_leaves_costs_as_they_are(void **state)
 {
-    case_of of = make_case(8, *state);
+    case_of of = make_case(8);
     const bal_disturbance none = {.seed = 9};
     const sim_perturbed_play play = {.iteration = 4};
 
@@ -58,7 +55,7 @@ static void a_disturbance_of_nothing_leaves_costs_as_they_are(void **state)
 
 static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
 {
-    case_of of = make_case(MICROBATCHES, *state);
+    case_of of = make_case(MICROBATCHES);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 0.1};
     const sim_perturbed_play play = {.iteration = 4};
 
@@ -86,7 +83,7 @@ static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
 
 static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
 {
-    case_of of = make_case(8, *state);
+    case_of of = make_case(8);
     const bal_disturbance disturbance = {.seed = 9,
                                          .op_sigma = 0.1,
                                          .message_factor = 2,
@@ -118,7 +115,7 @@ static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
 
 static void large_deviations_end_at_no_time_at_all(void **state)
 {
-    case_of of = make_case(MICROBATCHES, *state);
+    case_of of = make_case(MICROBATCHES);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 1};
     const sim_perturbed_play play = {0};
 
@@ -134,7 +131,7 @@ static void large_deviations_end_at_no_time_at_all(void **state)
 
 static void messages_without_deviation_take_their_factor(void **state)
 {
-    case_of of = make_case(8, *state);
+    case_of of = make_case(8);
     const bal_disturbance disturbance = {.message_factor = 3, .message_factor_max = 4};
     const bal_disturbance beyond = {.message_factor = 9, .message_factor_max = 4};
     const bal_disturbance below = {.message_factor = 0.5, .message_factor_max = 4};
@@ -161,7 +158,7 @@ static void messages_without_deviation_take_their_factor(void **state)
 
 static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **state)
 {
-    case_of of = make_case(8, *state);
+    case_of of = make_case(8);
     const int machine_rank[] = {6, 5, 2, 1};
     const bal_disturbed_link links[] = {{.rank = 2,
                                          .other_rank = 5,
@@ -188,8 +185,8 @@ static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **st
 
 static void delays_that_are_there_already_stay(void **state)
 {
-    case_of of = make_case(8, *state);
-    of.costs.message_delay_ns = filled(of.memory, 2 * RANKS, 11);
+    case_of of = make_case(8);
+    of.costs.message_delay_ns = filled(2 * RANKS, 11);
     const bal_disturbance messages = {.message_factor = 2, .message_factor_max = 4};
     const bal_disturbance ops = {.op_sigma = 0.1};
     const sim_perturbed_play play = {0};
@@ -203,19 +200,18 @@ static void delays_that_are_there_already_stay(void **state)
 
 static void times_that_would_not_fit_are_left_for_the_check_to_refuse(void **state)
 {
-    case_of of = make_case(8, *state);
+    case_of of = make_case(8);
     const bal_disturbed_link link = {
         .rank = 0, .other_rank = 1, .time_factor = 1000, .end_iteration = 1};
     const bal_disturbance disturbance = {.links = &link, .link_count = 1};
     const sim_perturbed_play play = {0};
     bal_stage_costs out;
-    error_message err = {0};
-    of.costs.send_forward_ns = filled(of.memory, RANKS, INT64_MAX / 512);
+    of.costs.send_forward_ns = filled(RANKS, INT64_MAX / 512);
 
-    sim_perturb(&disturbance, &of.schedule, &play, &of.costs, of.memory, &out);
+    sim_perturb(&disturbance, &of.schedule, &play, &of.costs, memory, &out);
 
     assert_int_equal(out.send_forward_ns[0], INT64_MAX / 4);
-    assert_int_equal(sim_costs_check(&of.schedule, &out, &err), STATUS_INVALID);
+    assert_int_equal(sim_costs_check(&of.schedule, &out, &why), STATUS_INVALID);
 }
 
 int main(void)

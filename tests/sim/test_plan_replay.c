@@ -76,7 +76,6 @@ static status compare(void *context, const bal_training_iteration *record, error
         .reduction_from = training->data_parallel,
         .reduction_to = record->replica_count,
     };
-    arena *memory = arena_create(1 << 16);
     sim_plan_replay replay;
     TRY(sim_plan_replay_play(&training->machine, &played, memory, &replay, err));
     assert_int_equal(replay.times.pipeline_ns, record->pipeline_ns);
@@ -86,7 +85,6 @@ static status compare(void *context, const bal_training_iteration *record, error
                         (size_t)record->rank_count * sizeof *record->rank_work_ns);
     assert_same_timeline(&replay.timelines[replay.times.slowest], record->timeline);
     run->watched_count++;
-    arena_destroy(memory);
     return STATUS_OK;
 }
 
@@ -139,14 +137,11 @@ static int run_and_compare(const char *schedule, bal_reduction_overlap overlap,
         .slow_rank_count = 1,
         .sink = {.context = &run, .wants_timeline = always, .put = compare},
     };
-    arena *memory = arena_create(1 << 16);
     bal_training_result result;
-    error_message err = {0};
-    if (sim_training_replay(&run.training, memory, &result, &err) != STATUS_OK) {
-        fail_msg("%s: %s", schedule, err.message);
+    if (sim_training_replay(&run.training, memory, &result, &why) != STATUS_OK) {
+        fail_msg("%s: %s", schedule, why.message);
     }
     assert_int_equal(run.watched_count, ITERATIONS);
-    arena_destroy(memory);
     return result.rebalance_count;
 }
 
@@ -183,7 +178,6 @@ static void two_layers(table_source *table, bal_layer_costs *layers)
 
 static void what_does_not_fit_together_is_refused(void **state)
 {
-    arena *memory = *state;
     table_source *table = memory_array(1, sizeof *table);
     bal_layer_costs layers;
     assert_non_null(table);
@@ -193,27 +187,24 @@ static void what_does_not_fit_together_is_refused(void **state)
     const int first_layer[] = {0, 1, 2, 2};
     bal_placed_partition plan = {.first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
     bal_schedule schedule;
-    error_message err = {0};
-    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
+    assert_ok(bal_schedule_build(&request, memory, &schedule, &why));
     const bal_played_plan played = {
         .plan = &plan, .schedule = &schedule, .replicas = &layers, .replica_count = 1};
     sim_plan_replay replay = {0};
 
-    assert_int_equal(sim_plan_replay_play(&machine, &played, memory, &replay, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "the plan has 3 ranks, the machine 2");
+    assert_fails(sim_plan_replay_play(&machine, &played, memory, &replay, &why), STATUS_INVALID,
+                 "the plan has 3 ranks, the machine 2");
     const bal_machine larger = {.rank_count = 3, .ranks_per_node = 3};
-    assert_int_equal(sim_plan_replay_play(&larger, &played, memory, &replay, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "a schedule of 2 ranks of 1 chunks for a plan of 3 ranks of 1");
+    assert_fails(sim_plan_replay_play(&larger, &played, memory, &replay, &why), STATUS_INVALID,
+                 "a schedule of 2 ranks of 1 chunks for a plan of 3 ranks of 1");
     table->forward[0][1] = -1;
     plan.rank_count = 2;
-    assert_int_equal(sim_plan_replay_play(&machine, &played, memory, &replay, &err),
+    assert_int_equal(sim_plan_replay_play(&machine, &played, memory, &replay, &why),
                      STATUS_INVALID);
     assert_null(replay.timelines);
 
     table->forward[0][1] = 100;
-    assert_ok(sim_plan_replay_play(&machine, &played, memory, &replay, &err));
+    assert_ok(sim_plan_replay_play(&machine, &played, memory, &replay, &why));
     assert_int_equal(replay.times.pipeline_ns, 600); // 2 + 2 microbatches and a neighbour's each
     assert_int_equal(replay.stages[0].stage_count, 2);
     free(table);

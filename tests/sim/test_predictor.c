@@ -47,7 +47,6 @@ static predicted_run *run_of(const char *schedule)
 
 static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
 {
-    arena *memory = *state;
     predicted_run *run = run_of("1f1b");
     for (int layer = 0; layer < LAYERS; layer++) {
         run->table.reduction_ns[layer] = 50;
@@ -59,21 +58,20 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
     sim_plan_replay replay;
     bal_schedule schedule;
     bool changed = false;
-    error_message err = {0};
     bal_layer_costs layers;
     assert_ok(table_costs_at(&run->table, 0, &layers, &changed, NULL));
-    assert_ok(sim_predictor_create(&run->training, &predictor, &err));
+    assert_ok(sim_predictor_create(&run->training, &predictor, &why));
     const bal_evaluator *evaluator = sim_predictor_evaluator(predictor);
 
     for (int microbatches = 3; microbatches <= 5; microbatches++) {
         int64_t predicted_ns = 0;
         assert_ok(bal_training_order(&run->training, &plan, &layers, microbatches, memory,
-                                     &schedule, &err));
+                                     &schedule, &why));
         const bal_played_plan played = {
             .plan = &plan, .schedule = &schedule, .replicas = &layers, .replica_count = 1};
-        assert_ok(sim_plan_replay_play(&run->training.machine, &played, memory, &replay, &err));
+        assert_ok(sim_plan_replay_play(&run->training.machine, &played, memory, &replay, &why));
         assert_ok(evaluator->iteration_ns_of(evaluator->context, &layers, &plan, microbatches,
-                                             &predicted_ns, &err));
+                                             &predicted_ns, &why));
         assert_int_equal(predicted_ns, replay.times.pipeline_ns + 3 * 50); // the largest rank's
     }
 
@@ -85,12 +83,11 @@ static void a_run_that_is_wrong_has_no_predictor(void **state)
 {
     predicted_run *run = run_of("2f2b");
     sim_predictor *predictor = NULL;
-    error_message err = {0};
 
-    assert_int_equal(sim_predictor_create(&run->training, &predictor, &err), STATUS_INVALID);
+    assert_int_equal(sim_predictor_create(&run->training, &predictor, &why), STATUS_INVALID);
 
     assert_null(predictor);
-    assert_string_equal(err.message, "unknown schedule '2f2b'");
+    assert_string_equal(why.message, "unknown schedule '2f2b'");
     sim_predictor_destroy(NULL);
     free(run);
 }

@@ -1,61 +1,39 @@
 /// What released ranks become: idle GPUs and nodes, or further replicas and the time to make them.
 #include "sim/training_plan.h"
-#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 /// Two replicas of 4 ranks of 2 GPUs, 4 GPUs per node.
 static const bal_gpu_layout layout = {
     .rank_count = 4, .replica_count = 2, .gpus_per_rank = 2, .gpus_per_node = 4};
 
-static sim_gpu_use use_of(bal_released_use use, const int *machine_rank, int rank_count,
-                          int microbatch_count)
+static void released_ranks_are_idle_or_make_replicas(void **state)
 {
-    const bal_placed_partition plan = {
-        .rank_count = rank_count, .chunk_count = 1, .machine_rank = machine_rank};
-    arena *scratch = arena_create(1 << 10);
-    const sim_gpu_use made = sim_gpu_use_of(&layout, use, &plan, microbatch_count, scratch);
-    arena_destroy(scratch);
-    assert_int_equal(made.account.gpu_count, 16);
-    return made;
-}
-
-static void released_ranks_are_idle(void **state)
-{
-    const int neighbours[] = {2, 3};
-    const int apart[] = {0, 3};
-
-    const sim_gpu_use nodes = use_of(BAL_RELEASED_RELEASE, neighbours, 2, 8);
-    const sim_gpu_use halves = use_of(BAL_RELEASED_LEND, apart, 2, 8);
-
-    assert_int_equal(nodes.account.idle_gpu_count, 8);
-    assert_int_equal(nodes.account.released_rank_count, 4);
-    assert_int_equal(nodes.account.released_node_count, 2);
-    assert_int_equal(nodes.replica_count, 2);
-    assert_int_equal(nodes.played_count, 8);
-    assert_int_equal(halves.account.idle_gpu_count, 8);
-    assert_int_equal(halves.account.released_node_count, 0);
-}
-
-static void replicas_share_the_global_batch(void **state)
-{
-    const int ranks[] = {0, 1, 2};
-
-    const sim_gpu_use two = use_of(BAL_RELEASED_REPLICATE, ranks, 2, 7); // 8 ranks, 14 microbatches
-    const sim_gpu_use three = use_of(BAL_RELEASED_REPLICATE, ranks, 3, 7); // 2 ranks are left over
-    const sim_gpu_use one = use_of(BAL_RELEASED_REPLICATE, ranks, 1, 7);
-    const sim_gpu_use few = use_of(BAL_RELEASED_REPLICATE, ranks, 1, 3); // 6 microbatches
-
-    assert_int_equal(two.replica_count, 4);
-    assert_int_equal(two.played_count, 4); // 4, 4, 3, 3
-    assert_int_equal(two.account.idle_gpu_count, 0);
-    assert_int_equal(three.replica_count, 2);
-    assert_int_equal(three.played_count, 7);
-    assert_int_equal(three.account.idle_gpu_count, 4);
-    assert_int_equal(three.account.released_rank_count, 2);
-    assert_int_equal(one.replica_count, 8);
-    assert_int_equal(one.played_count, 2);
-    assert_int_equal(few.replica_count, 6);
-    assert_int_equal(few.played_count, 1);
-    assert_int_equal(few.account.released_rank_count, 2);
+    static const struct {
+        bal_released_use use;
+        int ranks[3], rank_count, microbatches;
+        int idle_gpus, released_ranks, released_nodes, replicas, played;
+    } cases[] = {
+        {BAL_RELEASED_RELEASE, {2, 3}, 2, 8, 8, 4, 2, 2, 8},
+        {BAL_RELEASED_LEND, {0, 3}, 2, 8, 8, 4, 0, 2, 8}, // apart: no whole node
+        // Replicas share the global batch: 14 microbatches of 8 ranks as 4, 4, 3, 3.
+        {BAL_RELEASED_REPLICATE, {0, 1}, 2, 7, 0, 0, 0, 4, 4},
+        {BAL_RELEASED_REPLICATE, {0, 1, 2}, 3, 7, 4, 2, 0, 2, 7}, // 2 ranks are left over
+        {BAL_RELEASED_REPLICATE, {0}, 1, 7, 0, 0, 0, 8, 2},
+        {BAL_RELEASED_REPLICATE, {0}, 1, 3, 4, 2, 0, 6, 1}, // 6 microbatches
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        const bal_placed_partition plan = {.rank_count = cases[each].rank_count,
+                                           .chunk_count = 1,
+                                           .machine_rank = cases[each].ranks};
+        const sim_gpu_use made =
+            sim_gpu_use_of(&layout, cases[each].use, &plan, cases[each].microbatches, memory);
+        assert_int_equal(made.account.gpu_count, 16);
+        assert_int_equal(made.account.idle_gpu_count, cases[each].idle_gpus);
+        assert_int_equal(made.account.released_rank_count, cases[each].released_ranks);
+        assert_int_equal(made.account.released_node_count, cases[each].released_nodes);
+        assert_int_equal(made.replica_count, cases[each].replicas);
+        assert_int_equal(made.played_count, cases[each].played);
+    }
 }
 
 static void a_replica_is_made_place_by_place(void **state)
@@ -94,10 +72,9 @@ static void a_replica_that_is_too_large_saturates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(released_ranks_are_idle),
-        cmocka_unit_test(replicas_share_the_global_batch),
+        cmocka_unit_test(released_ranks_are_idle_or_make_replicas),
         cmocka_unit_test(a_replica_is_made_place_by_place),
         cmocka_unit_test(a_replica_that_is_too_large_saturates),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

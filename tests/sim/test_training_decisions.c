@@ -4,13 +4,11 @@
 #include "base/arena.h"
 #include "tests/sim/kept_run.h"
 
-static bal_training two_ranks(const table_source *table, int iterations, const char *policy,
-                              kept *all)
+static bal_training two_ranks(const table_source *table, int iterations, const char *policy)
 {
-    bal_training training = kept_training(table, 1, 2, iterations, 2, all);
-    error_message err = {0};
+    bal_training training = kept_training(table, 1, 2, iterations, 2);
     training.balancer = bal_balancer_find("partition");
-    require(bal_policy_parse(policy, &training.policy, &err), &err);
+    require(bal_policy_parse(policy, &training.policy, &why));
     return training;
 }
 
@@ -28,8 +26,7 @@ static table_source *swinging_load(int iterations)
 static void a_profile_comes_an_iteration_late(void **state)
 {
     table_source *table = swinging_load(6);
-    kept all = {0};
-    const bal_training training = two_ranks(table, 6, "every-iteration", &all);
+    const bal_training training = two_ranks(table, 6, "every-iteration");
 
     const bal_training_result result = replay(&training);
 
@@ -47,8 +44,7 @@ static void a_profile_comes_an_iteration_late(void **state)
 static void foresight_has_the_right_plan_in_every_iteration(void **state)
 {
     table_source *table = swinging_load(6);
-    kept all = {0};
-    bal_training training = two_ranks(table, 6, "every-iteration", &all);
+    bal_training training = two_ranks(table, 6, "every-iteration");
     training.information = BAL_INFORMATION_FORESIGHT;
 
     const bal_training_result result = replay(&training);
@@ -69,8 +65,7 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     table_fill(table, 0, 4, 100, 0, 0);
     const bal_slow_rank slow = {
         .rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 4};
-    kept all = {0};
-    bal_training training = two_ranks(table, 4, "every-iteration", &all);
+    bal_training training = two_ranks(table, 4, "every-iteration");
     training.slow_ranks = &slow;
     training.slow_rank_count = 1;
     training.information = BAL_INFORMATION_FORESIGHT;
@@ -87,8 +82,7 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
     table_source *table = swinging_load(6);
     memcpy(table->forward[4], table->forward[5], sizeof table->forward[4]);
     table->is_quiet = true;
-    kept all = {0};
-    const bal_training training = two_ranks(table, 6, "on-change", &all);
+    const bal_training training = two_ranks(table, 6, "on-change");
 
     const bal_training_result result = replay(&training);
 
@@ -122,9 +116,8 @@ static void profiling_is_charged_where_a_decision_looks(void **state)
         {"every:2", true, "even", "000000"},
     };
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
-        kept all = {0};
         table->source.announces_changes = cases[each].announces;
-        bal_training training = two_ranks(table, 6, cases[each].policy, &all);
+        bal_training training = two_ranks(table, 6, cases[each].policy);
         training.balancer = bal_balancer_find(cases[each].balancer);
         training.profile_ns = 17;
 
@@ -147,8 +140,7 @@ static void the_parts_sum_to_the_iteration(void **state)
         table->state_bytes[layer] = 1000;
         table->reduction_ns[layer] = 10;
     }
-    kept all = {0};
-    bal_training training = two_ranks(table, 6, "every:2", &all);
+    bal_training training = two_ranks(table, 6, "every:2");
     training.machine.intra_node = (bal_link){.latency_ns = 5, .bytes_per_s = 1000000000};
     training.data_parallel = 4;
     training.optimizer_step_ns = 3;
@@ -188,5 +180,5 @@ int main(void)
         cmocka_unit_test(profiling_is_charged_where_a_decision_looks),
         cmocka_unit_test(the_parts_sum_to_the_iteration),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

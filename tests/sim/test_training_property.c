@@ -278,18 +278,16 @@ static void check_result(const checked_run *run, const bal_training_result *resu
 }
 
 /// @return false if the drawn run cannot be played: no plan, or a rule broken
-static bool play_run(checked_run *run, bal_training_result *result, arena *memory)
+static bool play_run(checked_run *run, bal_training_result *result)
 {
-    error_message err = {0};
-    const status played = sim_training_replay(&run->drawn.training, memory, result, &err);
+    const status played = sim_training_replay(&run->drawn.training, memory, result, &why);
     if (played == STATUS_OK) return true;
-    if (played != STATUS_INFEASIBLE) fail_msg("seed %d: %s", (int)run->seed, err.message);
+    if (played != STATUS_INFEASIBLE) fail_msg("seed %d: %s", (int)run->seed, why.message);
     return false;
 }
 
 static void random_runs_add_up(void **state)
 {
-    arena *memory = *state;
     checked_run *run = memory_array(1, sizeof *run);
     assert_non_null(run);
     int repacked = 0;
@@ -299,7 +297,7 @@ static void random_runs_add_up(void **state)
         bal_training_result result;
         arena_reset(memory);
         draw(run, seed);
-        if (!play_run(run, &result, memory)) continue;
+        if (!play_run(run, &result)) continue;
         check_result(run, &result);
         repacked += result.repack_count;
         moved += result.rebalance_count;
@@ -315,7 +313,6 @@ static void random_runs_add_up(void **state)
 /// Where nothing but numbers decides, playing every iteration changes nothing.
 static void iterations_that_repeat_need_not_be_played(void **state)
 {
-    arena *memory = *state;
     static checked_run lazy;
     static checked_run diligent;
     int saved = 0;
@@ -331,8 +328,8 @@ static void iterations_that_repeat_need_not_be_played(void **state)
             diligent.drawn.ports[replica].announces_changes = false;
             lazy.drawn.ports[replica].announces_changes = false;
         }
-        if (!play_run(&lazy, &one, memory)) continue;
-        assert_true(play_run(&diligent, &other, memory));
+        if (!play_run(&lazy, &one)) continue;
+        assert_true(play_run(&diligent, &other));
         assert_memory_equal(lazy.iteration_ns, diligent.iteration_ns, sizeof lazy.iteration_ns);
         assert_memory_equal(lazy.first_layers, diligent.first_layers, sizeof lazy.first_layers);
         assert_int_equal(one.total_ns, other.total_ns);

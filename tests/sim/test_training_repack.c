@@ -6,10 +6,10 @@
 
 enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
 
-static bal_training pipeline(const table_source *table, int ranks, kept *all)
+static bal_training pipeline(const table_source *table, int ranks)
 {
     const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
-    bal_training training = kept_training(table, 1, ranks, ITERATIONS, MICROBATCHES, all);
+    bal_training training = kept_training(table, 1, ranks, ITERATIONS, MICROBATCHES);
     training.machine = (bal_machine){.rank_count = ranks,
                                      .ranks_per_node = 2,
                                      .intra_node = byte_per_ns,
@@ -37,9 +37,9 @@ static table_source *lighter_for_a_while(void)
     return table;
 }
 
-static bal_training repacked(const table_source *table, kept *all)
+static bal_training repacked(const table_source *table)
 {
-    bal_training training = pipeline(table, RANKS, all);
+    bal_training training = pipeline(table, RANKS);
     training.repack.kind = BAL_REPACK_THROUGHPUT;
     training.repack.tolerance_ratio = 0;
     training.repack.rank_unit = 2; // whole nodes
@@ -48,14 +48,12 @@ static bal_training repacked(const table_source *table, kept *all)
 
 static void ranks_are_released_and_taken_back(void **state)
 {
-    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.data_parallel = 2;
     training.gpus_per_rank = 2;
 
-    const bal_training_result result = replay_in(&training, memory);
+    const bal_training_result result = replay_in(&training);
 
     const struct {
         int rank_count;
@@ -115,13 +113,11 @@ static void ranks_are_released_and_taken_back(void **state)
 
 static void a_run_that_ends_packed_says_so(void **state)
 {
-    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.iteration_count = 5;
 
-    const bal_training_result result = replay_in(&training, memory);
+    const bal_training_result result = replay_in(&training);
 
     const int expected[] = {0, 1, LAYERS};
     assert_int_equal(result.final_rank_count, 2);
@@ -134,13 +130,11 @@ static void a_run_that_ends_packed_says_so(void **state)
 
 static void released_ranks_make_further_replicas(void **state)
 {
-    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.repack.use = BAL_RELEASED_REPLICATE;
 
-    const bal_training_result result = replay_in(&training, memory);
+    const bal_training_result result = replay_in(&training);
 
     // Behind iteration 2 five layers move as before, and the second replica is given its 8: the
     // seven of its second stage take longest.
@@ -166,10 +160,8 @@ static void released_ranks_make_further_replicas(void **state)
 /// Two replicas become four: each sends three quarters of the bytes twice, instead of half of them.
 static void further_replicas_reduce_gradients_for_longer(void **state)
 {
-    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    kept all = {0};
-    bal_training training = repacked(table, &all);
+    bal_training training = repacked(table);
     training.repack.use = BAL_RELEASED_REPLICATE;
     training.data_parallel = 2;
     training.iteration_count = 5;
@@ -177,7 +169,7 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
         table->reduction_ns[layer] = 8;
     }
 
-    replay_in(&training, memory);
+    replay_in(&training);
 
     assert_int_equal(all.iterations[2].replica_count, 2);
     assert_int_equal(all.iterations[2].reduction_ns, 2 * 8);
@@ -199,21 +191,18 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
         table->weight[iteration][0] = 200;
     }
     table->state_bytes[3] = state_bytes;
-    arena *memory = arena_create(1 << 16);
-    kept all = {0};
-    bal_training training = pipeline(table, 3, &all);
+    bal_training training = pipeline(table, 3);
     training.iteration_count = 3;
     training.microbatch_count = 1;
     training.migration.overlaps = overlaps;
 
-    const bal_training_result result = replay_in(&training, memory);
+    const bal_training_result result = replay_in(&training);
 
     assert_int_equal(all.first_layer[1][2], 3);
     assert_int_equal(all.first_layer[2][2], 4);
     assert_int_equal(all.iterations[1].pipeline_ns, 600);
     assert_int_equal(all.iterations[1].iteration_ns, 600 + result.migration_ns);
     assert_int_equal(all.iterations[1].moved_bytes, state_bytes);
-    arena_destroy(memory);
     return result.migration_ns;
 }
 

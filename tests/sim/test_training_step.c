@@ -15,9 +15,9 @@ static table_source *new_table(int layers)
 }
 
 static bal_training training_of(const table_source *table, const char *schedule, int ranks,
-                                int microbatches, int iterations, kept *all)
+                                int microbatches, int iterations)
 {
-    bal_training training = kept_training(table, 1, ranks, iterations, microbatches, all);
+    bal_training training = kept_training(table, 1, ranks, iterations, microbatches);
     training.schedule = schedule;
     training.change_ratio = 0;
     return training;
@@ -31,8 +31,7 @@ static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(vo
     } cases[] = {{"zb-h2", 96000}, {"zb-h1", 103000}, {"1f1b", 117000}, {"gpipe", 117000}};
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         table_source *table = new_table(8);
-        kept all = {0};
-        bal_training training = training_of(table, cases[each].schedule, 8, 32, 3, &all);
+        bal_training training = training_of(table, cases[each].schedule, 8, 32, 3);
         training.post_validation = true;
         training.optimizer_step_ns = 50;
 
@@ -51,8 +50,7 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
     table_source *table = new_table(2);
     table->reduction_ns[0] = 5000;
     table->reduction_ns[1] = 100;
-    kept all = {0};
-    bal_training training = training_of(table, "zb-h2", 2, 6, 2, &all);
+    bal_training training = training_of(table, "zb-h2", 2, 6, 2);
     training.data_parallel = 2;
     training.post_validation = true;
 
@@ -68,12 +66,11 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
 }
 
 /// Plays rounds one after the other, op by op.
-static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds,
-                                  arena *memory)
+static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds)
 {
-    const bal_schedule schedule = reference_build(name, ranks, microbatches, 0, memory);
+    const bal_schedule schedule = reference_build(name, ranks, microbatches, 0);
     const bal_stage_costs costs =
-        reference_uniform_costs(ranks, 1000, 1000, 1000, 0, (int64_t[]){0, 0, 0}, memory);
+        reference_uniform_costs(ranks, 1000, 1000, 1000, 0, (int64_t[]){0, 0, 0});
     sim_order order;
     bal_timeline timeline;
     int64_t start[16] = {0};
@@ -97,40 +94,33 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
         for (int rounds = 1; rounds <= 5; rounds += 2) {
             table_source *table = new_table(4);
             table->reduction_ns[3] = 12345;
-            kept all = {0};
-            bal_training training = training_of(table, names[each], 4, 8, 2, &all);
+            bal_training training = training_of(table, names[each], 4, 8, 2);
             training.round_count = rounds;
 
             const bal_training_result result = replay(&training);
 
-            assert_int_equal(result.pipeline_ns,
-                             2 * makespan_of_rounds(names[each], 4, 8, rounds, *state));
+            assert_int_equal(result.pipeline_ns, 2 * makespan_of_rounds(names[each], 4, 8, rounds));
             assert_int_equal(result.reduction_ns, 2 * 12345);
             assert_int_equal(all.iterations[0].metrics.busy_ns, 4 * 8 * 3000 * rounds);
             assert_int_equal(all.iterations[0].round_count, rounds);
         }
     }
     // Without a barrier between the rounds zb-h2 fills the bubble after each but the last.
-    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5, *state), 5 * 8 * 3000 + 3 * 1000);
+    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
 }
 
 static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)
 {
     table_source *table = new_table(4);
-    kept all = {0};
-    bal_training training = training_of(table, "zb-h1", 4, 8, 16, &all);
+    bal_training training = training_of(table, "zb-h1", 4, 8, 16);
     const bal_training_result still = replay(&training);
-    all.count = 0;
     training.disturbance = (bal_disturbance){.seed = 5, .op_sigma = 0.1};
     const bal_training_result drawn = replay(&training);
     const int64_t fourth_ns = all.iterations[3].iteration_ns;
-    all.count = 0;
     const bal_training_result again = replay(&training);
     assert_int_equal(all.iterations[3].iteration_ns, fourth_ns);
-    all.count = 0;
     training.disturbance.seed = 6;
     const bal_training_result other = replay(&training);
-    all.count = 0;
     training.data_parallel = 8;
     const bal_training_result eight = replay(&training);
 
@@ -145,14 +135,13 @@ static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void
 static void a_slow_link_is_slow_in_its_iterations_only(void **state)
 {
     table_source *table = new_table(4);
-    kept all = {0};
     const bal_disturbed_link link = {.rank = 1,
                                      .other_rank = 2,
                                      .time_factor = 4,
                                      .delay_ns = 30,
                                      .first_iteration = 2,
                                      .end_iteration = 5};
-    bal_training training = training_of(table, "gpipe", 4, 8, 7, &all);
+    bal_training training = training_of(table, "gpipe", 4, 8, 7);
     training.machine.intra_node = (bal_link){.latency_ns = 100};
     training.disturbance = (bal_disturbance){.links = &link, .link_count = 1};
 
@@ -170,8 +159,7 @@ static void a_slow_link_is_slow_in_its_iterations_only(void **state)
 static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
 {
     table_source *table = new_table(4);
-    kept all = {0};
-    bal_training training = training_of(table, "gpipe", 4, 8, 4, &all);
+    bal_training training = training_of(table, "gpipe", 4, 8, 4);
     training.disturbance = (bal_disturbance){
         .straggler_probability = 1, .straggler_factor = 1.5, .straggler_iterations = 1};
 
@@ -183,8 +171,7 @@ static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
 static void what_is_outside_its_limits_is_refused(void **state)
 {
     table_source *table = new_table(4);
-    kept all = {0};
-    bal_training rounds = training_of(table, "gpipe", 4, 8, 4, &all);
+    bal_training rounds = training_of(table, "gpipe", 4, 8, 4);
     bal_training sigma = rounds;
     bal_training replicas = rounds;
     rounds.round_count = 1025;
@@ -199,29 +186,22 @@ static void what_is_outside_its_limits_is_refused(void **state)
                  {&replicas, "data_parallel 16385 of drawn times is above 16384"}};
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         bal_training_result result;
-        error_message err = {0};
-        arena *memory = arena_create(1 << 12);
-        assert_int_equal(sim_training_replay(cases[each].training, memory, &result, &err),
-                         STATUS_INVALID);
-        assert_string_equal(err.message, cases[each].message);
-        arena_destroy(memory);
+        arena_reset(memory);
+        assert_fails(sim_training_replay(cases[each].training, memory, &result, &why),
+                     STATUS_INVALID, cases[each].message);
     }
 }
 
 static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
 {
-    arena *memory = *state;
     table_source *table = new_table(4);
-    kept all = {0};
-    bal_training training = training_of(table, "gpipe", 4, 8, 1, &all);
+    bal_training training = training_of(table, "gpipe", 4, 8, 1);
     bal_training_result result;
-    error_message err = {0};
     table_fill(table, 0, 1, INT64_MAX / 4000, INT64_MAX / 4000, INT64_MAX / 4000);
     training.round_count = 1024;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, "the ns of 1024 rounds do not fit 64 bits");
+    assert_fails(sim_training_replay(&training, memory, &result, &why), STATUS_INVALID,
+                 "the ns of 1024 rounds do not fit 64 bits");
 }
 
 int main(void)

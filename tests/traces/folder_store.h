@@ -13,13 +13,12 @@
 static char folder[64];
 static char path[96];
 static arena *memory;
-static error_message err;
 
 static int make_folder(void **state)
 {
     snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
     memory = arena_create(1 << 12);
-    err = (error_message){0};
+    why = (error_message){0};
     if (mkdtemp(folder) == NULL || memory == NULL) return -1;
     snprintf(path, sizeof path, "%s/s.db", folder);
     return 0;
@@ -40,7 +39,7 @@ static int remove_folder(void **state)
 static trace_store *open_store(trace_mode mode)
 {
     trace_store *store = NULL;
-    require(trace_store_open(path, mode, &store, &err), &err);
+    require(trace_store_open(path, mode, &store, &why));
     return store;
 }
 

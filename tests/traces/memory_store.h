@@ -7,13 +7,12 @@
 
 static trace_store *store;
 static arena *memory;
-static error_message err;
 
 static int open_memory_store(void **state)
 {
-    err = (error_message){0};
+    why = (error_message){0};
     memory = arena_create(1 << 12);
-    require(trace_store_open_memory(&store, &err), &err);
+    require(trace_store_open_memory(&store, &why));
     return 0;
 }
 

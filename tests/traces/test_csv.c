@@ -16,16 +16,16 @@ static trace_csv *begin(void)
     trace_csv *csv = NULL;
     trace_info info = trace_info_default();
     info.name = "t";
-    require(trace_csv_begin(store, &info, &csv, &err), &err);
+    require(trace_csv_begin(store, &info, &csv, &why));
     return csv;
 }
 
 static status read_bytes(trace_csv *csv, const char *name, const void *bytes, size_t length,
-                         error_message *why)
+                         error_message *err)
 {
     trace_stream *stream = NULL;
-    require(trace_stream_open_bytes(name, bytes, length, &stream), why);
-    const status result = trace_csv_read(csv, stream, why);
+    require(trace_stream_open_bytes(name, bytes, length, &stream));
+    const status result = trace_csv_read(csv, stream, err);
     trace_stream_close(stream);
     return result;
 }
@@ -34,7 +34,7 @@ static void assert_store_is_empty(void)
 {
     trace_info *traces = NULL;
     int count = -1;
-    require(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &why));
     assert_int_equal(count, 0);
 }
 
@@ -42,17 +42,14 @@ static void assert_refused(const void *bytes, size_t length, const char *message
 {
     trace_csv *csv = begin();
 
-    assert_int_equal(read_bytes(csv, "t.csv", bytes, length, &err), STATUS_FORMAT);
-
-    assert_string_equal(err.message, message);
-    assert_int_equal(err.code, STATUS_FORMAT);
+    assert_fails(read_bytes(csv, "t.csv", bytes, length, &why), STATUS_FORMAT, message);
+    assert_int_equal(why.code, STATUS_FORMAT);
     trace_csv_abort(csv);
     assert_store_is_empty();
 }
 
 static void bad_heads_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         const char *message;
@@ -83,7 +80,6 @@ static void bad_heads_are_refused(void **state)
 
 static void bad_rows_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *row;
         const char *reason;
@@ -131,7 +127,6 @@ static void bad_rows_are_refused(void **state)
 
 static void lines_hold_no_zero_byte(void **state)
 {
-    (void)state;
     static const char zero[] = "# dynmo-trace/1\n# a=b\0c\n";
     assert_refused(zero, sizeof zero - 1, "t.csv:2: holds a zero byte");
 }
@@ -155,7 +150,6 @@ static const char small[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns\n"
 
 static void damaged_gzip_data_is_refused(void **state)
 {
-    (void)state;
     unsigned char bytes[512];
     const size_t length = deflate_gzip(small, bytes, sizeof bytes);
     for (size_t kept = 2; kept < length; kept++) { // also within the checksum at the end
@@ -175,7 +169,6 @@ static void damaged_gzip_data_is_refused(void **state)
 
 static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
 {
-    (void)state;
     unsigned char whole[512];
     unsigned char pieces[1024];
     const size_t whole_length = deflate_gzip(small, whole, sizeof whole);
@@ -195,14 +188,14 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         trace_load *loads = NULL;
         int count = 0;
 
-        require(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &err), &err);
-        require(trace_csv_finish(csv, &trace_id, &err), &err);
+        require(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &why));
+        require(trace_csv_finish(csv, &trace_id, &why));
 
-        require(trace_by_id(store, trace_id, memory, &info, &err), &err);
+        require(trace_by_id(store, trace_id, memory, &info, &why));
         assert_int_equal(info.layer_count, 2);
         assert_int_equal(info.microbatch_columns, 1);
         assert_false(info.has_split);
-        require(trace_loads_at(store, trace_id, 0, &loads, &count, &err), &err);
+        require(trace_loads_at(store, trace_id, 0, &loads, &count, &why));
         assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 100);
         assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD], 300);
         assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_INPUT], TRACE_NOT_RECORDED);
@@ -214,7 +207,6 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
 
 static void the_files_of_two_ranks_make_one_trace(void **state)
 {
-    (void)state;
     static const char rank_0[] =
         "# dynmo-trace/1\r\n# source = a run\r\n# device=cuda\n# torch=2.1\n"
         "# embedding=1\n# tokens_per_microbatch=64\n# microbatches=2\n"
@@ -230,12 +222,12 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     trace_csv *csv = begin();
     int64_t trace_id = 0;
 
-    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
-    require(read_bytes(csv, "r1.csv", rank_1, strlen(rank_1), &err), &err);
-    require(trace_csv_finish(csv, &trace_id, &err), &err);
+    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &why));
+    require(read_bytes(csv, "r1.csv", rank_1, strlen(rank_1), &why));
+    require(trace_csv_finish(csv, &trace_id, &why));
 
     trace_info info;
-    require(trace_find(store, "t", memory, &info, &err), &err);
+    require(trace_find(store, "t", memory, &info, &why));
     assert_string_equal(info.device, "cuda");
     assert_string_equal(info.recorded_by, "a run");
     assert_int_equal(info.tokens_per_microbatch, 64);
@@ -244,18 +236,18 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     assert_int_equal(info.split, TRACE_MEASURED);
     assert_int_equal(info.parameters, TRACE_MEASURED);
     trace_layer *layers = NULL;
-    require(trace_layers(store, &info, memory, &layers, &err), &err);
+    require(trace_layers(store, &info, memory, &layers, &why));
     assert_int_equal(layers[0].parameters, 1000);
     assert_int_equal(layers[0].message_bytes, 128);
     assert_int_equal(layers[1].parameters, TRACE_NOT_RECORDED);
     trace_op *ops = NULL;
     int count = 0;
-    require(trace_ops(store, trace_id, 1, memory, &ops, &count, &err), &err);
+    require(trace_ops(store, trace_id, 1, memory, &ops, &count, &why));
     assert_int_equal(count, 2); // the ones with rank, start and span
     assert_int_equal(ops[0].kind, TRACE_OP_FORWARD);
     assert_true(ops[1].end_ns == INT64_C(1795000000000000033));
     trace_load *loads = NULL;
-    require(trace_loads_at(store, trace_id, 1, &loads, &count, &err), &err);
+    require(trace_loads_at(store, trace_id, 1, &loads, &count, &why));
     assert_int_equal(loads[2].layer, 1);
     assert_int_equal(loads[2].time_ns[TRACE_OP_RECOMPUTE], 7);
     assert_int_equal(loads[2].communication_ns, 6);
@@ -264,25 +256,23 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     csv = NULL;
     trace_info second = trace_info_default();
     second.name = "u";
-    require(trace_csv_begin(store, &second, &csv, &err), &err);
-    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
-    assert_int_equal(read_bytes(csv, "r1.csv", other, strlen(other), &err), STATUS_FORMAT);
-    assert_string_equal(err.message,
-                        "r1.csv:2: device=cpu contradicts device=cuda of an earlier file");
+    require(trace_csv_begin(store, &second, &csv, &why));
+    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &why));
+    assert_fails(read_bytes(csv, "r1.csv", other, strlen(other), &why), STATUS_FORMAT,
+                 "r1.csv:2: device=cpu contradicts device=cuda of an earlier file");
     trace_csv_abort(csv);
 }
 
 static void a_file_without_rows_or_with_too_few_microbatches_is_refused(void **state)
 {
-    (void)state;
     static const char none[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns\n";
     static const char few[] = "# dynmo-trace/1\n# microbatches=2\n"
                               "iteration,layer,phase,busy_ns,microbatch\n0,0,F,1,2\n";
     trace_csv *csv = begin();
 
-    require(read_bytes(csv, "t.csv", none, strlen(none), &err), &err);
-    assert_int_equal(trace_csv_finish(csv, NULL, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "no load of any layer was recorded");
+    require(read_bytes(csv, "t.csv", none, strlen(none), &why));
+    assert_fails(trace_csv_finish(csv, NULL, &why), STATUS_INVALID,
+                 "no load of any layer was recorded");
     assert_store_is_empty();
     assert_refused(few, strlen(few), "t.csv:4: microbatch 2 is outside [0, 1]");
 }

@@ -1,17 +1,13 @@
 /// Several ranks' traces together: clocks recovered from messages, sets that do not belong
 /// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
-#include "tests/traces/with_arena.h"
+#include "tests/test_memory.h"
 #include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const trace_profile_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
                                                  {.path = "traces/kineto/rank1.json", .rank = 1}};
@@ -19,9 +15,7 @@ static const trace_profile_source two_ranks[] = {{.path = "traces/kineto/rank0.j
 static trace_import read_two(void)
 {
     trace_import import;
-    error_message err = {0};
-    if (trace_import_read(two_ranks, 2, TRACE_PROFILER_KINETO, memory, &import, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    require(trace_import_read(two_ranks, 2, TRACE_PROFILER_KINETO, memory, &import, &why));
     return import;
 }
 
@@ -38,7 +32,6 @@ static trace_op op(int rank, trace_op_kind kind, int layer, int64_t begin_ns, in
 
 static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **state)
 {
-    (void)state;
     // Rank 2 is 500 behind rank 1, which is 300 ahead of rank 0; each message takes 10.
     const trace_op ops[] = {
         op(0, TRACE_OP_FORWARD, 0, 0, 100),    op(1, TRACE_OP_FORWARD, 1, 410, 500),
@@ -57,7 +50,6 @@ static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **s
 
 static void messages_one_way_bound_one_side(void **state)
 {
-    (void)state;
     const trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 1000, 2000),
                             op(1, TRACE_OP_FORWARD, 1, 500, 600)};
     trace_alignment alignment;
@@ -70,38 +62,33 @@ static void messages_one_way_bound_one_side(void **state)
 
 static void messages_that_contradict_each_other_are_refused_or_said(void **state)
 {
-    (void)state;
     // Forward as if rank 1 were 100 ns behind at least, backward as if 60 at most.
     trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 0, 200), op(1, TRACE_OP_FORWARD, 1, 100, 150),
                       op(1, TRACE_OP_BACKWARD, 1, 150, 300), op(0, TRACE_OP_BACKWARD, 0, 360, 400)};
     trace_alignment alignment;
-    error_message err = {0};
 
     assert_int_equal(trace_alignment_find(ops, 4, 2, memory, &alignment, NULL), STATUS_OK);
     assert_int_equal(alignment.contradiction_ns, 20);
     assert_int_equal(alignment.offset_ns[1], 80);
 
     ops[0].end_ns = 200000000;
-    assert_int_equal(trace_alignment_find(ops, 4, 2, memory, &alignment, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "messages between the ranks contradict each other by more than 10 ms, "
-                        "whatever their clocks: these are not traces of one run");
+    assert_fails(trace_alignment_find(ops, 4, 2, memory, &alignment, &why), STATUS_INVALID,
+                 "messages between the ranks contradict each other by more than 10 ms, "
+                 "whatever their clocks: these are not traces of one run");
 }
 
 static void expect_set_refused(const char *const texts[2], const char *message)
 {
     trace_profile_source sources[2];
     trace_import import;
-    error_message err = {0};
     for (int file = 0; file < 2; file++) {
         sources[file] = (trace_profile_source){.path = file == 0 ? "a.json" : "b.json",
                                                .bytes = texts[file],
                                                .length = strlen(texts[file]),
                                                .rank = file};
     }
-    assert_int_equal(trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, message);
+    assert_fails(trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &why),
+                 STATUS_INVALID, message);
 }
 
 #define RANK(rank, size) "{\"distributedInfo\":{\"rank\":" #rank ",\"world_size\":" #size "},"
@@ -112,7 +99,6 @@ static void expect_set_refused(const char *const texts[2], const char *message)
 
 static void files_that_do_not_belong_together_are_refused(void **state)
 {
-    (void)state;
     expect_set_refused(
         (const char *const[]){RANK(1, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(1, "PP:1F0")},
         "a.json and b.json are both of rank 1");
@@ -144,7 +130,6 @@ static void files_that_do_not_belong_together_are_refused(void **state)
 /// agree. The sums are those of a plain script that cuts every operator with every annotation.
 static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
 {
-    (void)state;
     static const int64_t expected_ns[6][3] = {
         // F, B, W of 8 microbatches; the embedding has no input gradient
         {1218766, 0, 1975606},          {46877005, 88736741, 33571941},
@@ -156,10 +141,8 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
         {.path = "../traces/recorded/gpt-pipeline-rank0.pt.trace.json.gz", .rank = 1}};
     int64_t sums_ns[6][3] = {{0}};
     trace_import import;
-    error_message err = {0};
 
-    if (trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    require(trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &why));
 
     assert_int_equal(import.recordings[0].rank, 0); // whatever the order of the files
     assert_int_equal(import.layer_count, 6);
@@ -188,7 +171,6 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
 
 static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
 {
-    (void)state;
     for (int leaves = 0; leaves < 2; leaves++) {
         trace_import import = read_two();
         trace_info info = trace_info_default();
@@ -242,5 +224,5 @@ int main(void)
         cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
         cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
     };
-    return cmocka_run_group_tests(tests, make_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

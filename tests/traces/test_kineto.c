@@ -1,16 +1,12 @@
 /// Small traces in the shapes that the PyTorch profiler writes, with sums worked out by hand; and
 /// what is refused.
 #include "base/text.h"
-#include "tests/traces/with_arena.h"
+#include "tests/test_memory.h"
 #include "traces/import/kineto.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static status read_text(const char *text, const trace_phase_map *map, trace_recording *recording,
                         error_message *err)
@@ -24,18 +20,8 @@ static trace_recording read_file(const char *path)
 {
     const trace_profile_source source = {.path = path};
     trace_recording recording;
-    error_message err = {0};
-    if (trace_kineto_read(&source, memory, &recording, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    require(trace_kineto_read(&source, memory, &recording, &why));
     return recording;
-}
-
-static void expect_refused(const char *text, status code, const char *message)
-{
-    trace_recording recording;
-    error_message err = {0};
-    assert_int_equal(read_text(text, NULL, &recording, &err), code);
-    assert_string_equal(err.message, message);
 }
 
 static void expect_cell(const trace_recording *recording, int cell, trace_op_kind kind, int layer,
@@ -49,20 +35,91 @@ static void expect_cell(const trace_recording *recording, int cell, trace_op_kin
     assert_int_equal(recording->cells[cell].span_ns, span_ns);
 }
 
-/// Annotation, launch and device operation of traces that are written below.
-#define ANNOTATION(name, thread, ts, dur)                                                          \
-    "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread   \
-    ",\"ts\":" #ts ",\"dur\":" #dur "}"
-#define LAUNCH(correlation, thread, ts)                                                            \
-    ",{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"l\",\"pid\":1,\"tid\":" #thread            \
-    ",\"ts\":" #ts ",\"dur\":1,\"args\":{\"correlation\":" #correlation "}}"
-#define KERNEL(name, correlation, ts, dur)                                                         \
-    ",{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"" name "\",\"pid\":0,\"tid\":7,\"ts\":" #ts      \
-    ",\"dur\":" #dur ",\"args\":{\"correlation\":" #correlation "}}"
+/// Events by their words; single quotes stand for double ones.
+static const char *const kinds[][2] = {
+    {"note", "{'ph':'X','cat':'user_annotation','pid':1,'tid':?,'ts':?,'dur':?,'name':'$'}"},
+    {"call", "{'ph':'X','cat':'cuda_runtime','name':'l','pid':1,'args':{'correlation':?},'tid':?,"
+             "'ts':?,'dur':1}"},
+    {"work", "{'ph':'X','cat':'kernel','pid':0,'tid':7,'args':{'correlation':?},'ts':?,'dur':?,"
+             "'name':'$'}"},
+    {"op", "{'ph':'X','cat':'cpu_op','pid':1,'args':{'Sequence number':?},'tid':?,'ts':?,'dur':?,"
+           "'name':'$'}"},
+    {"module", "{'ph':'X','cat':'python_function','pid':1,'tid':5,'ts':?,'dur':?,"
+               "'name':'nn.Module: $'}"},
+    {"arrow", "{'ph':'?','cat':'fwdbwd','id':?,'pid':1,'tid':?,'ts':?}"},
+    {"nothing", "{}"},
+};
+
+/// Appends what one row says: a word, what stands in for each question mark, and for the dollar all
+/// that is left.
+static void append_event(text_buffer *out, const char *row)
+{
+    const size_t word = strcspn(row, " ;");
+    const char *rest = row + word + 1;
+    size_t kind = 0;
+    while (strlen(kinds[kind][0]) != word || strncmp(row, kinds[kind][0], word) != 0) {
+        kind++;
+    }
+    for (const char *at = kinds[kind][1]; *at != '\0'; at++) {
+        if (*at != '?' && *at != '$') {
+            text_format(out, "%c", *at == '\'' ? '"' : *at);
+            continue;
+        }
+        const size_t length = strcspn(rest, *at == '?' ? " ;" : ";");
+        text_append_bytes(out, rest, length);
+        rest += length + (rest[length] == ' ');
+    }
+}
+
+/// The trace of rows that semicolons part. @param members of the object around; NULL: there is none
+static const char *trace_of(const char *members, const char *rows)
+{
+    text_buffer out = {0};
+    if (members != NULL) text_format(&out, "{%s,\"traceEvents\":", members);
+    text_append(&out, "[");
+    for (const char *row = rows; *row != '\0'; row += strcspn(row, ";"), row += *row == ';') {
+        if (row != rows) text_append(&out, ",");
+        append_event(&out, row);
+    }
+    text_append(&out, members != NULL ? "]}" : "]");
+    const char *text = arena_string(memory, out.bytes);
+    text_free(&out);
+    return text;
+}
+
+static trace_recording read_rows(const char *rows, const trace_phase_map *map)
+{
+    trace_recording recording;
+    require(read_text(trace_of(NULL, rows), map, &recording, &why));
+    return recording;
+}
+
+static void expect_refused(const char *text, status code, const char *message)
+{
+    trace_recording recording;
+    assert_fails(read_text(text, NULL, &recording, &why), code, message);
+}
+
+static trace_phase_map *map_of(const char *rest)
+{
+    trace_phase_map *map = NULL;
+    char text[400];
+    const int length = snprintf(text, sizeof text, "{\"schema\":\"dynmo-phase-map/1\",%s}", rest);
+    require(trace_phase_map_open_bytes("m", text, (size_t)length, &map, &why));
+    return map;
+}
+
+/// Two layers: 100-200 and 200-300 forward, 400-450 and 450-500 back on thread 6.
+#define WORK_OF_TWO                                                                                \
+    "call 1 5 110;work 1 120 30 k;call 2 5 210;work 2 220 40 k;call 3 6 410;work 3 420 20 k;"      \
+    "call 4 6 460;work 4 470 10 k;call 5 6 495;work 5 500 10 k"
+#define BACKWARD "autograd::engine::evaluate_function: "
+#define BACKWARD_OF_TWO                                                                            \
+    "op 2 6 400 40 " BACKWARD "MmBackward0;op 1 6 450 40 " BACKWARD "MmBackward0;"                 \
+    "op 99 6 491 8 " BACKWARD "torch::autograd::AccumulateGrad;"
 
 static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/gpu.json");
 
     assert_int_equal(recording.rank, 1);
@@ -84,7 +141,6 @@ static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **st
 
 static void the_innermost_window_counts(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/dynmo.json");
 
     assert_int_equal(recording.cell_count, 3);
@@ -98,7 +154,6 @@ static void the_innermost_window_counts(void **state)
 
 static void without_a_device_cpu_operators_count(void **state)
 {
-    (void)state;
     trace_recording recording = read_file("traces/kineto/cpu.json");
 
     assert_false(recording.on_device);
@@ -112,17 +167,11 @@ static void without_a_device_cpu_operators_count(void **state)
 
 static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state)
 {
-    (void)state;
-    trace_recording recording;
     // BW 100-300 holds R 150-200; one operator runs 120-250, the next 290-310.
-    const char text[] = "[" ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 100, 200) "," ANNOTATION(
-        "dynmo it=0 mb=0 L=0 R", 5, 150, 50) ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\","
-                                             "\"pid\":1,\"tid\":5,\"ts\":120,\"dur\":130}"
-                                             ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"b\","
-                                             "\"pid\":1,\"tid\":5,\"ts\":290,\"dur\":20}"
-                                             "]";
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording =
+        read_rows("note 5 100 200 dynmo it=0 mb=0 L=0 BW;note 5 150 50 dynmo it=0 mb=0 L=0 R;"
+                  "op 0 5 120 130 a;op 0 5 290 20 b",
+                  NULL);
 
     expect_cell(&recording, 0, TRACE_OP_BACKWARD, 0, 30000 + 50000 + 10000, 0, 180000);
     expect_cell(&recording, 1, TRACE_OP_RECOMPUTE, 0, 50000, 0, 50000);
@@ -130,13 +179,11 @@ static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state
 
 static void gpipe_names_have_the_rank_as_stage(void **state)
 {
-    (void)state;
     trace_recording recording;
-    const char text[] =
-        "{\"distributedInfo\":{\"rank\":3,\"world_size\":4},\"traceEvents\":[" ANNOTATION(
-            "Forward 2", 5, 0, 50) LAUNCH(1, 5, 10) KERNEL("k", 1, 20, 1.25) "]}";
 
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    require(read_text(trace_of("\"distributedInfo\":{\"rank\":3,\"world_size\":4}",
+                               "note 5 0 50 Forward 2;call 1 5 10;work 1 20 1.25 k"),
+                      NULL, &recording, &why));
 
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 3, 1250, 0, 1250);
     assert_int_equal(recording.cells[0].microbatch, 2);
@@ -144,12 +191,10 @@ static void gpipe_names_have_the_rank_as_stage(void **state)
 
 static void without_steps_repetition_numbers_iterations(void **state)
 {
-    (void)state;
-    trace_recording recording;
-    const char text[] = "[" ANNOTATION("PP:0F0", 5, 100, 10) "," ANNOTATION("PP:0F0", 5, 0, 10)
-        LAUNCH(1, 5, 1) LAUNCH(2, 5, 101) KERNEL("k", 1, 2, 3) KERNEL("k", 2, 102, 4) "]";
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording =
+        read_rows("note 5 100 10 PP:0F0;note 5 0 10 PP:0F0;call 1 5 1;call 2 5 101;work 1 2 3 k;"
+                  "work 2 102 4 k",
+                  NULL);
 
     assert_false(recording.has_steps);
     assert_int_equal(recording.cell_count, 2);
@@ -160,39 +205,20 @@ static void without_steps_repetition_numbers_iterations(void **state)
 
 static void counted_layers_start_over_in_each_scope(void **state)
 {
-    (void)state;
-    static const char map_text[] =
-        "{\"schema\":\"dynmo-phase-map/1\",\"scope\":\"^S$\",\"annotations\":["
-        "{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}},"
-        "{\"match\":\"^b$\",\"phase\":\"B\",\"layer\":{\"count\":\"down\"}},"
-        "{\"match\":\"^d$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"},"
-        "\"component\":\"communication\"}]}";
-    trace_phase_map *map = NULL;
-    trace_recording recording;
-    const char text[] =
-        "[" ANNOTATION("S", 5, 0, 100) "," ANNOTATION("f", 5, 1, 9) "," ANNOTATION("b", 5, 11, 9) "," ANNOTATION(
-            "f", 5, 21,
-            9) "," ANNOTATION("b", 5, 31,
-                              9) "," ANNOTATION("d", 5, 41,
-                                                9) "," ANNOTATION("d", 5, 51,
-                                                                  9) "," ANNOTATION("S", 5, 200,
-                                                                                    100) "," ANNOTATION("f",
-                                                                                                        5,
-                                                                                                        201,
-                                                                                                        9) "," ANNOTATION("f",
-                                                                                                                          5,
-                                                                                                                          500,
-                                                                                                                          9)
-            LAUNCH(1, 5, 2) LAUNCH(2, 5, 12) LAUNCH(3, 5, 22) LAUNCH(4, 5, 32) LAUNCH(5, 5, 42)
-                LAUNCH(6, 5, 43) LAUNCH(7, 5, 52) LAUNCH(8, 5, 202) LAUNCH(9, 5, 502)
-                    KERNEL("k", 1, 2, 1) KERNEL("k", 2, 12, 2) KERNEL("k", 3, 22, 3)
-                        KERNEL("deep_ep::x", 4, 32, 4) KERNEL("k", 5, 42, 5)
-                            KERNEL("cast", 6, 47, 6) KERNEL("k", 7, 53, 7) KERNEL("k", 8, 202, 8)
-                                KERNEL("k", 9, 502, 9) "]";
-    assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
-                     STATUS_OK);
-
-    assert_int_equal(read_text(text, map, &recording, NULL), STATUS_OK);
+    trace_phase_map *map =
+        map_of("\"scope\":\"^S$\",\"annotations\":["
+               "{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}},"
+               "{\"match\":\"^b$\",\"phase\":\"B\",\"layer\":{\"count\":\"down\"}},"
+               "{\"match\":\"^d$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"},"
+               "\"component\":\"communication\"}]");
+    const trace_recording recording = read_rows(
+        "note 5 0 100 S;note 5 1 9 f;note 5 11 9 b;note 5 21 9 f;note 5 31 9 b;note 5 41 9 d;"
+        "note 5 51 9 d;note 5 200 100 S;note 5 201 9 f;note 5 500 9 f;"
+        "call 1 5 2;call 2 5 12;call 3 5 22;call 4 5 32;call 5 5 42;call 6 5 43;call 7 5 52;"
+        "call 8 5 202;call 9 5 502;"
+        "work 1 2 1 k;work 2 12 2 k;work 3 22 3 k;work 4 32 4 deep_ep::x;work 5 42 5 k;"
+        "work 6 47 6 cast;work 7 53 7 k;work 8 202 8 k;work 9 502 9 k",
+        map);
 
     // Layer 0: the first f, the first d, the last b; in the second scope microbatch 1.
     assert_int_equal(recording.cell_count, 5);
@@ -209,41 +235,38 @@ static void counted_layers_start_over_in_each_scope(void **state)
 
 static void layers_that_cannot_be_counted_are_refused(void **state)
 {
-    (void)state;
-    static const char rules[] =
-        "\"annotations\":[{\"match\":\"^[ab]$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"}}]}";
-    const char text[] = "[" ANNOTATION("a", 5, 1, 9) "," ANNOTATION("b", 5, 11, 9) "," ANNOTATION(
-        "a", 5, 21, 9) "]";
-    char map_text[400];
-    for (int layers = 0; layers <= 2; layers += 2) {
-        trace_phase_map *map = NULL;
+    static const char *const cases[][2] = {
+        {"", "t.json: iteration 0: two annotations that count layers the same way occur 2 and 1 "
+             "times: which layers are which cannot be told"},
+        {"\"layers\":2,", "t.json: an annotation of iteration 0 occurs 1 times, which is no "
+                          "multiple of the phase map's layers, 2"},
+    };
+    const char *text = trace_of(NULL, "note 5 1 9 a;note 5 11 9 b;note 5 21 9 a");
+    for (int each = 0; each < 2; each++) {
+        char rules[200];
         trace_recording recording;
-        error_message err = {0};
-        snprintf(map_text, sizeof map_text, "{\"schema\":\"dynmo-phase-map/1\",%s%s",
-                 layers > 0 ? "\"layers\":2," : "", rules);
-        assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
-                         STATUS_OK);
-        assert_int_equal(read_text(text, map, &recording, &err), STATUS_INVALID);
-        assert_string_equal(
-            err.message,
-            layers > 0
-                ? "t.json: an annotation of iteration 0 occurs 1 times, which is no multiple "
-                  "of the phase map's layers, 2"
-                : "t.json: iteration 0: two annotations that count layers the same way "
-                  "occur 2 and 1 times: which layers are which cannot be told");
+        snprintf(rules, sizeof rules,
+                 "%s\"annotations\":[{\"match\":\"^[ab]$\",\"phase\":\"F\",\"layer\":{"
+                 "\"count\":\"up\"}}]",
+                 cases[each][0]);
+        trace_phase_map *map = map_of(rules);
+        assert_fails(read_text(text, map, &recording, &why), STATUS_INVALID, cases[each][1]);
         trace_phase_map_close(map);
     }
 }
 
 static void a_trace_that_says_nothing_known_is_refused(void **state)
 {
-    (void)state;
     expect_refused(
-        "[" ANNOTATION("attn", 5, 0, 1) "," ANNOTATION("mlp", 5, 0, 1) "," ANNOTATION("attn", 5, 3,
-                                                                                      1) "]",
-        STATUS_INVALID,
+        trace_of(NULL, "note 5 0 1 attn;note 5 0 1 mlp;note 5 3 1 attn"), STATUS_INVALID,
         "t.json: no annotation that dynmo knows; there are 'attn', 'mlp': name them with "
         "--phase-map FILE.json");
+    // In a trace with steps, too, which the annotations fill.
+    expect_refused(trace_of(NULL, "note 5 0 600 ProfilerStep#3;note 5 100 200 attn(F);"
+                                  "note 5 310 150 mlp(F);" WORK_OF_TWO),
+                   STATUS_INVALID,
+                   "t.json: no annotation that dynmo knows; there are 'attn(F)', 'mlp(F)': name "
+                   "them with --phase-map FILE.json");
     expect_refused("[]", STATUS_INVALID,
                    "t.json: no annotation says which layer or stage computes: record with a "
                    "schedule of torch.distributed.pipelining, or with dynmo's recorder");
@@ -251,64 +274,52 @@ static void a_trace_that_says_nothing_known_is_refused(void **state)
 
 static void impossible_times_are_refused(void **state)
 {
-    (void)state;
-    expect_refused("[" ANNOTATION("PP:0F0", 5, NaN, 1) "]", STATUS_FORMAT,
-                   "t.json: event 0 ('PP:0F0'): ts NaN is no time in microseconds");
-    expect_refused("[{}," ANNOTATION("PP:0F0", 5, 1, -2) "]", STATUS_FORMAT,
-                   "t.json: event 1 ('PP:0F0'): dur -2 is negative");
-    expect_refused("[" ANNOTATION("PP:0F0", 5, 1e17, 1) "]", STATUS_FORMAT,
-                   "t.json: event 0 ('PP:0F0'): ts 1e17 is no time in microseconds");
-    expect_refused("[" ANNOTATION("PP:0F0", 5, 9e15, 9e15) "]", STATUS_FORMAT,
-                   "t.json: event 0 ('PP:0F0'): dur 9e15 ends beyond 64 bits of ns");
+    static const struct {
+        const char *members, *rows, *message;
+    } cases[] = {
+        {NULL, "note 5 NaN 1 PP:0F0", "event 0 ('PP:0F0'): ts NaN is no time in microseconds"},
+        {NULL, "nothing;note 5 1 -2 PP:0F0", "event 1 ('PP:0F0'): dur -2 is negative"},
+        {NULL, "note 5 1e17 1 PP:0F0", "event 0 ('PP:0F0'): ts 1e17 is no time in microseconds"},
+        {NULL, "note 5 9e15 9e15 PP:0F0", "event 0 ('PP:0F0'): dur 9e15 ends beyond 64 bits of ns"},
+        {"\"baseTimeNanoseconds\":9223372036854775807", "note 5 1 1 PP:0F0",
+         "baseTimeNanoseconds 9223372036854775807 plus the last time, 2000 ns, is beyond 64 bits"},
+        {"\"baseTimeNanoseconds\":1.5", "", "baseTimeNanoseconds 1.5 is no time in ns"},
+        {"\"distributedInfo\":{\"rank\":-1}", "", "distributedInfo: rank -1 is outside [0, 65535]"},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        char message[160];
+        snprintf(message, sizeof message, "t.json: %s", cases[each].message);
+        expect_refused(trace_of(cases[each].members, cases[each].rows), STATUS_FORMAT, message);
+    }
     expect_refused("[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"dur\":1}]", STATUS_FORMAT,
                    "t.json: event 0 ('k'): ts is missing");
-    expect_refused(
-        "{\"baseTimeNanoseconds\":9223372036854775807,\"traceEvents\":[" ANNOTATION("PP:0F0", 5, 1,
-                                                                                    1) "]}",
-        STATUS_FORMAT,
-        "t.json: baseTimeNanoseconds 9223372036854775807 plus the last time, 2000 ns, is "
-        "beyond 64 bits");
-    expect_refused("{\"baseTimeNanoseconds\":1.5,\"traceEvents\":[]}", STATUS_FORMAT,
-                   "t.json: baseTimeNanoseconds 1.5 is no time in ns");
-    expect_refused("{\"distributedInfo\":{\"rank\":-1},\"traceEvents\":[]}", STATUS_FORMAT,
-                   "t.json: distributedInfo: rank -1 is outside [0, 65535]");
 }
 
 static void contradictions_are_refused(void **state)
 {
-    (void)state;
-    expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 100) "," ANNOTATION(
-                       "PP:1F0", 5, 1, 9) "," ANNOTATION("PP:1F0", 5, 11, 9) "]",
-                   STATUS_INVALID,
-                   "t.json: F of stage 1, microbatch 0 occurs 2 times in ProfilerStep#3: call "
-                   "prof.step() once per schedule step");
     expect_refused(
-        "[" ANNOTATION("ProfilerStep#3", 5, 50, 10) "," ANNOTATION("PP:1F0", 5, 1, 9) "]",
-        STATUS_INVALID, "t.json: all 1 annotations of layers are outside every ProfilerStep");
+        trace_of(NULL, "note 5 0 100 ProfilerStep#3;note 5 1 9 PP:1F0;note 5 11 9 PP:1F0"),
+        STATUS_INVALID,
+        "t.json: F of stage 1, microbatch 0 occurs 2 times in ProfilerStep#3: call "
+        "prof.step() once per schedule step");
+    expect_refused(trace_of(NULL, "note 5 50 10 ProfilerStep#3;note 5 1 9 PP:1F0"), STATUS_INVALID,
+                   "t.json: all 1 annotations of layers are outside every ProfilerStep");
 }
 
 /// A step of 1000 us: F from 100, BW from 400 on the host, the loader before, the optimizer after.
-static const char gaps_text[] =
-    "[" ANNOTATION("ProfilerStep#1", 5, 0, 1000) "," ANNOTATION("f", 5, 100, 200) "," ANNOTATION(
-        "b", 5, 400, 200) "," ANNOTATION("enumerate(DataLoader)#x", 5, 20,
-                                         60) "," ANNOTATION("Optimizer.step#SGD.step", 5, 700, 100)
-        LAUNCH(1, 5, 120) KERNEL("k", 1, 130, 50) LAUNCH(2, 5, 150)
-            KERNEL("ncclDevKernel_AllReduce", 2, 170, 50) LAUNCH(3, 5, 250) KERNEL("k", 3, 260, 40)
-                LAUNCH(4, 6, 450) KERNEL("k", 4, 470, 230) LAUNCH(5, 5, 710)
-                    KERNEL("k", 5, 720, 80) "]";
+static const char gaps[] =
+    "note 5 0 1000 ProfilerStep#1;note 5 100 200 f;note 5 400 200 b;"
+    "note 5 20 60 enumerate(DataLoader)#x;note 5 700 100 Optimizer.step#SGD.step;"
+    "call 1 5 120;work 1 130 50 k;call 2 5 150;work 2 170 50 ncclDevKernel_AllReduce;"
+    "call 3 5 250;work 3 260 40 k;call 4 6 450;work 4 470 230 k;call 5 5 710;work 5 720 80 k";
 
 static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
 {
-    (void)state;
-    static const char map_text[] =
-        "{\"schema\":\"dynmo-phase-map/1\",\"annotations\":[{\"match\":\"^f$\",\"phase\":\"F\","
-        "\"layer\":0},{\"match\":\"^b$\",\"phase\":\"BW\",\"layer\":0}]}";
-    trace_phase_map *map = NULL;
-    trace_recording recording;
-    assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
-                     STATUS_OK);
+    trace_phase_map *map =
+        map_of("\"annotations\":[{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":0},"
+               "{\"match\":\"^b$\",\"phase\":\"BW\",\"layer\":0}]");
 
-    assert_int_equal(read_text(gaps_text, map, &recording, NULL), STATUS_OK);
+    const trace_recording recording = read_rows(gaps, map);
 
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 90000, 50000, 170000);
     expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 230000, 0, 230000);
@@ -330,34 +341,6 @@ static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
     trace_phase_map_close(map);
 }
 
-/// An arrow from forward to backward, an operator of the CPU, and a module that Python ran.
-#define ARROW(end, id, thread, ts)                                                                 \
-    ",{\"ph\":\"" end "\",\"cat\":\"fwdbwd\",\"id\":" #id ",\"pid\":1,\"tid\":" #thread            \
-    ",\"ts\":" #ts "}"
-#define OPERATOR(name, thread, ts, dur, sequence)                                                  \
-    ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread           \
-    ",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{\"Sequence number\":" #sequence "}}"
-#define MODULE(name, ts, dur)                                                                      \
-    ",{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: " name                       \
-    "\",\"pid\":1,\"tid\":5,\"ts\":" #ts ",\"dur\":" #dur "}"
-#define BACKWARD "autograd::engine::evaluate_function: "
-/// Two layers: 100-200 and 200-300 forward, 400-450 and 450-500 back on thread 6.
-#define WORK_OF_TWO                                                                                \
-    LAUNCH(1, 5, 110)                                                                              \
-    KERNEL("k", 1, 120, 30)                                                                        \
-    LAUNCH(2, 5, 210)                                                                              \
-    KERNEL("k", 2, 220, 40)                                                                        \
-    LAUNCH(3, 6, 410)                                                                              \
-    KERNEL("k", 3, 420, 20)                                                                        \
-    LAUNCH(4, 6, 460)                                                                              \
-    KERNEL("k", 4, 470, 10)                                                                        \
-    LAUNCH(5, 6, 495)                                                                              \
-    KERNEL("k", 5, 500, 10)
-#define BACKWARD_OF_TWO(second)                                                                    \
-    OPERATOR(BACKWARD "MmBackward0", 6, 400, 40, second)                                           \
-    OPERATOR(BACKWARD "MmBackward0", 6, 450, 40, 1)                                                \
-    OPERATOR(BACKWARD "torch::autograd::AccumulateGrad", 6, 491, 8, 99)
-
 /// @param ends 1: a layer without work before and after the two, else 0
 static void expect_two_layers(const trace_recording *recording, int ends)
 {
@@ -374,14 +357,12 @@ static void expect_two_layers(const trace_recording *recording, int ends)
 
 static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
 {
-    (void)state;
-    static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) MODULE("GPT_0", 90, 220)
-        MODULE("Block_7", 100, 99) MODULE("MLP_0", 110, 20) MODULE("Block_9", 200, 100)
-            MODULE("MLP_1", 210, 20) ARROW("s", 1, 5, 110) ARROW("s", 2, 5, 210)
-                ARROW("f", 2, 6, 400) ARROW("f", 1, 6, 450) BACKWARD_OF_TWO(2) WORK_OF_TWO "]";
-    trace_recording recording;
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording =
+        read_rows("note 5 0 1000 ProfilerStep#3;module 90 220 GPT_0;module 100 99 Block_7;module "
+                  "110 20 MLP_0;"
+                  "module 200 100 Block_9;module 210 20 MLP_1;arrow s 1 5 110;arrow s 2 5 210;"
+                  "arrow f 2 6 400;arrow f 1 6 450;" BACKWARD_OF_TWO WORK_OF_TWO,
+                  NULL);
 
     assert_int_equal(recording.naming, TRACE_NAMED_BY_STRUCTURE);
     expect_two_layers(&recording, 1);
@@ -390,14 +371,11 @@ static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
 
 static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
 {
-    (void)state;
-    static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) "," ANNOTATION(
-        "dynmo it=3 mb=0 L=1 F", 5, 200, 100) OPERATOR("aten::mm", 5, 110, 10, 1)
-        OPERATOR("aten::view", 5, 205, 2, 2) OPERATOR("aten::mm", 5, 210, 10, 2) BACKWARD_OF_TWO(2)
-            WORK_OF_TWO "]";
-    trace_recording recording;
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording = read_rows(
+        "note 5 100 99 dynmo it=3 mb=0 L=0 F;note 5 200 100 dynmo it=3 mb=0 L=1 F;"
+        "op 1 5 110 10 aten::mm;op 2 5 205 2 aten::view;op 2 5 210 10 aten::mm;" BACKWARD_OF_TWO
+            WORK_OF_TWO,
+        NULL);
 
     expect_two_layers(&recording, 0);
 }
@@ -405,69 +383,42 @@ static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
 /// Annotations that say forward, the outer of two; a hook that says backward is none.
 static void words_are_forwards_and_hooks_no_backwards(void **state)
 {
-    (void)state;
-    static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) "," ANNOTATION(
-        "## forward ##", 5, 100, 200) "," ANNOTATION("Model.forward", 5, 110,
-                                                     180) "," ANNOTATION("pre_backward_hook", 6,
-                                                                         455, 4)
-        ARROW("s", 1, 5, 110) ARROW("f", 1, 6, 400) BACKWARD_OF_TWO(2) WORK_OF_TWO "]";
-    trace_recording recording;
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording =
+        read_rows("note 5 0 1000 ProfilerStep#3;note 5 100 200 ## forward ##;"
+                  "note 5 110 180 Model.forward;note 6 455 4 pre_backward_hook;"
+                  "arrow s 1 5 110;arrow f 1 6 400;" BACKWARD_OF_TWO WORK_OF_TWO,
+                  NULL);
 
     assert_int_equal(recording.cell_count, 2);
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 70000, 0, 140000);
     expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 40000, 0, 90000);
 }
 
-static void annotations_that_fill_the_steps_ask_for_a_phase_map(void **state)
-{
-    (void)state;
-    expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 600) "," ANNOTATION(
-                       "attn(F)", 5, 100, 200) "," ANNOTATION("mlp(F)", 5, 310, 150) WORK_OF_TWO
-                   "]",
-                   STATUS_INVALID,
-                   "t.json: no annotation that dynmo knows; there are 'attn(F)', 'mlp(F)': name "
-                   "them with --phase-map FILE.json");
-}
-
 static void forwards_without_links_are_said_to_be_alone(void **state)
 {
-    (void)state;
-    static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) WORK_OF_TWO "]";
-    trace_recording recording;
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording =
+        read_rows("note 5 100 99 dynmo it=3 mb=0 L=0 F;" WORK_OF_TWO, NULL);
 
     assert_false(recording.has_backward);
     assert_int_equal(recording.cell_count, 1);
     assert_int_equal(recording.ops.outside, 4);
 }
 
-/// Operators x, a b c, a b c, y: four layers, in two microbatches.
-#define FORWARD_OF_FOUR(ts)                                                                        \
-    OPERATOR("x", 5, ts##10, 5, ts##1)                                                             \
-    OPERATOR("a", 5, ts##20, 5, ts##2)                                                             \
-    OPERATOR("b", 5, ts##30, 5, ts##3)                                                             \
-    OPERATOR("inner", 5, ts##31, 2, ts##3)                                                         \
-    OPERATOR("c", 5, ts##36, 2, ts##4)                                                             \
-    OPERATOR("a", 5, ts##40, 5, ts##5)                                                             \
-    OPERATOR("b", 5, ts##50, 5, ts##6)                                                             \
-    OPERATOR("c", 5, ts##60, 5, ts##7)                                                             \
-    OPERATOR("y", 5, ts##70, 5, ts##8)                                                             \
-    OPERATOR(BACKWARD "Y", 6, ts##80, 1, ts##8)                                                    \
-    OPERATOR(BACKWARD "C", 6, ts##82, 5, ts##6)                                                    \
-    OPERATOR(BACKWARD "A", 6, ts##90, 5, ts##2)
+/// Operators x, a b c, a b c, y: four layers; times and sequence numbers of a microbatch begin with
+/// its number.
+#define FORWARD_OF_FOUR(n)                                                                         \
+    "op " n "1 5 " n "10 5 x;op " n "2 5 " n "20 5 a;op " n "3 5 " n "30 5 b;"                     \
+    "op " n "3 5 " n "31 2 inner;op " n "4 5 " n "36 2 c;op " n "5 5 " n "40 5 a;"                 \
+    "op " n "6 5 " n "50 5 b;op " n "7 5 " n "60 5 c;op " n "8 5 " n "70 5 y;"                     \
+    "op " n "8 6 " n "80 1 " BACKWARD "Y;op " n "6 6 " n "82 5 " BACKWARD "C;"                     \
+    "op " n "2 6 " n "90 5 " BACKWARD "A;"
 
 static void repeated_operators_are_layers(void **state)
 {
-    (void)state;
-    static const char text[] =
-        "[" ANNOTATION("ProfilerStep#0", 5, 0, 1000) FORWARD_OF_FOUR(1) FORWARD_OF_FOUR(2)
-            LAUNCH(1, 5, 141) KERNEL("k", 1, 145, 9) LAUNCH(2, 6, 283) KERNEL("k", 2, 284, 7) "]";
-    trace_recording recording;
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+    const trace_recording recording = read_rows(
+        "note 5 0 1000 ProfilerStep#0;" FORWARD_OF_FOUR("1")
+            FORWARD_OF_FOUR("2") "call 1 5 141;work 1 145 9 k;call 2 6 283;work 2 284 7 k",
+        NULL);
 
     assert_int_equal(recording.linked_count, 6);
     assert_int_equal(recording.cell_count, 14); // no backward of x
@@ -483,37 +434,23 @@ static void repeated_operators_are_layers(void **state)
     assert_int_equal(recording.cells[13].layer, 3);
 }
 
-static void append_event(text_buffer *text, const char *category, int correlation, int ts, int dur)
-{
-    char event[160];
-    snprintf(event, sizeof event,
-             ",{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":1,\"tid\":5,\"ts\":%d,\"dur\":%d,"
-             "\"args\":{\"correlation\":%d}}",
-             category, ts, dur, correlation);
-    text_append(text, event);
-}
-
 /// 40,000 launches of one operation, every tenth of two, every hundredth with a later one of the
 /// same correlation that is in no window; operations stand before their launches, in no order.
 static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
 {
-    (void)state;
     enum { COUNT = 40000 };
-    text_buffer text = {0};
-    trace_recording recording;
-    error_message err = {0};
-    text_append(&text, "[" ANNOTATION("dynmo it=0 mb=0 L=0 F", 5, 0, 199999));
-    text_append(&text, "," ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 200000, 200000));
+    text_buffer rows = {0};
+    text_append(&rows, "note 5 0 199999 dynmo it=0 mb=0 L=0 F;"
+                       "note 5 200000 200000 dynmo it=0 mb=0 L=0 BW");
     for (int each = 0; each < COUNT; each++) {
         const int place = each * 7919 % COUNT;
-        append_event(&text, "kernel", place, place * 10 + 2, 3);
-        if (place % 10 == 0) append_event(&text, "kernel", place, place * 10 + 6, 4);
-        append_event(&text, "cuda_runtime", place, place * 10, 1);
-        if (place % 100 == 0) append_event(&text, "cuda_runtime", place, 500000 + each, 1);
+        text_format(&rows, ";work %d %d 3 k", place, place * 10 + 2);
+        if (place % 10 == 0) text_format(&rows, ";work %d %d 4 k", place, place * 10 + 6);
+        text_format(&rows, ";call %d 5 %d", place, place * 10);
+        if (place % 100 == 0) text_format(&rows, ";call %d 5 %d", place, 500000 + each);
     }
-    text_append(&text, "]");
 
-    if (read_text(text.bytes, NULL, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+    const trace_recording recording = read_rows(rows.bytes, NULL);
 
     assert_int_equal(recording.ops.op_count, COUNT * 11 / 10);
     assert_int_equal(recording.ops.loads, COUNT * 11 / 10);
@@ -522,7 +459,7 @@ static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
         expect_cell(&recording, cell, cell == 0 ? TRACE_OP_FORWARD : TRACE_OP_BACKWARD, 0,
                     (COUNT / 2 * 3 + COUNT / 20 * 4) * 1000, 0, (COUNT / 2 * 10 - 7) * 1000);
     }
-    text_free(&text);
+    text_free(&rows);
 }
 
 int main(void)
@@ -542,11 +479,10 @@ int main(void)
         cmocka_unit_test(modules_are_layers_and_arrows_lead_to_their_backwards),
         cmocka_unit_test(sequence_numbers_lead_to_backwards_where_no_arrows_do),
         cmocka_unit_test(words_are_forwards_and_hooks_no_backwards),
-        cmocka_unit_test(annotations_that_fill_the_steps_ask_for_a_phase_map),
         cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
         cmocka_unit_test(repeated_operators_are_layers),
         cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
-    return cmocka_run_group_tests(tests, make_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,18 +1,13 @@
 /// A trace recorded elsewhere, for which DYNMO_REFERENCE_DATA names the folder.
-#include "tests/traces/with_arena.h"
+#include "tests/test_memory.h"
 #include "traces/import/kineto.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 /// The trace that DeepSeek published, unchanged; it has no licence and is not part of the project.
 static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
 {
-    (void)state;
     static const int64_t expected_us[4][4] = {
         // F, B, W, communication
         {8561, 14241, 7032, 13384 + 14731},
@@ -24,19 +19,15 @@ static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
     char path[1024];
     trace_phase_map *map = NULL;
     trace_recording recording;
-    error_message err = {0};
     int64_t sums_us[4][4] = {{0}};
     snprintf(path, sizeof path, "%s/deepseek-v3-train-h800.pt.trace.json.gz", folder);
     const trace_profile_source source = {.path = path};
-    if (trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &why));
     trace_profile_source mapped = source;
     mapped.map = map;
 
-    assert_int_equal(trace_kineto_read(&source, memory, &recording, &err), STATUS_INVALID);
-    if (trace_kineto_read(&mapped, memory, &recording, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    assert_int_equal(trace_kineto_read(&source, memory, &recording, &why), STATUS_INVALID);
+    require(trace_kineto_read(&mapped, memory, &recording, &why));
 
     assert_int_equal(recording.ops.op_count, 983);
     assert_int_equal(recording.ops.loads, 983);
@@ -65,5 +56,5 @@ int main(void)
              "deepseek-v3-train-h800.pt.trace.json.gz");
         return 77;
     }
-    return cmocka_run_group_tests(tests, make_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

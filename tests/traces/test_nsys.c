@@ -3,7 +3,7 @@
 /// hand; the ranges of one are those that nsys itself wrote.
 #include "base/file.h"
 #include "tests/assert_close.h"
-#include "tests/traces/with_arena.h"
+#include "tests/test_memory.h"
 #include "traces/import/import_kineto.h"
 #include "traces/import/nsys.h"
 
@@ -37,29 +37,35 @@ static void run_sql(sqlite3 *db, const char *sql)
     if (sqlite3_exec(db, sql, NULL, NULL, &reason) != SQLITE_OK) fail_msg("%s: %s", sql, reason);
 }
 
-static void put_range(sqlite3 *db, int pid, int tid, int begin, int end, const char *text)
+/// Puts a row; in its values what sqlite3_mprintf writes.
+static void put(sqlite3 *db, const char *table, const char *values, ...)
 {
-    char *sql = sqlite3_mprintf("INSERT INTO NVTX_EVENTS VALUES(%d,%d,59,%Q,%lld,NULL)", begin, end,
-                                text, (long long)PROCESS(pid) + tid);
+    va_list all;
+    va_start(all, values);
+    char *row = sqlite3_vmprintf(values, all);
+    va_end(all);
+    char *sql = sqlite3_mprintf("INSERT INTO %s VALUES(%s)", table, row);
     run_sql(db, sql);
     sqlite3_free(sql);
+    sqlite3_free(row);
+}
+
+static void put_range(sqlite3 *db, int pid, int tid, int begin, int end, const char *text)
+{
+    put(db, "NVTX_EVENTS", "%d,%d,59,%Q,%lld,NULL", begin, end, text,
+        (long long)PROCESS(pid) + tid);
 }
 
 static void put_launch(sqlite3 *db, int pid, int tid, int begin, int correlation)
 {
-    char *sql = sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(%d,%d,%lld,%d)",
-                                begin, begin + 5, (long long)PROCESS(pid) + tid, correlation);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_RUNTIME", "%d,%d,%lld,%d", begin, begin + 5,
+        (long long)PROCESS(pid) + tid, correlation);
 }
 
 static void put_kernel(sqlite3 *db, int pid, int correlation, int begin, int end, int name)
 {
-    char *sql =
-        sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(%d,%d,%d,%d,%lld,%d)", begin,
-                        end, pid == 100 ? 1 : 0, correlation, (long long)PROCESS(pid), name);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_KERNEL", "%d,%d,%d,%d,%lld,%d", begin, end, pid == 100 ? 1 : 0,
+        correlation, (long long)PROCESS(pid), name);
 }
 
 static sqlite3 *open_empty(void)
@@ -84,10 +90,7 @@ static sqlite3 *make_two(void)
         put_launch(db, pid, 8, 400, 3); // of the backward's own thread
         put_launch(db, pid, 7, 700, 4); // outside
     }
-    char *sql = sqlite3_mprintf("INSERT INTO NVTX_EVENTS VALUES(300,600,60,NULL,%lld,3)",
-                                (long long)PROCESS(100) + 7);
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "NVTX_EVENTS", "300,600,60,NULL,%lld,3", (long long)PROCESS(100) + 7);
     put_kernel(db, 100, 1, 1000, 1100, 1);
     put_kernel(db, 100, 2, 1050, 1200, 1);
     put_kernel(db, 100, 3, 1300, 1350, 2);
@@ -95,10 +98,7 @@ static sqlite3 *make_two(void)
     put_kernel(db, 100, 9, 1500, 1600, 1);
     put_kernel(db, 200, 1, 2000, 2300, 1);
     put_kernel(db, 200, 3, 2400, 2500, 1);
-    sql = sqlite3_mprintf("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(1360,1400,3,%lld)",
-                          (long long)PROCESS(100));
-    run_sql(db, sql);
-    sqlite3_free(sql);
+    put(db, "CUPTI_ACTIVITY_KIND_MEMCPY", "1360,1400,3,%lld", (long long)PROCESS(100));
     return db;
 }
 
@@ -116,19 +116,16 @@ static status read_database(sqlite3 *db, trace_nsys_file *file, error_message *e
 
 static void assert_refused(sqlite3 *db, status code, const char *message)
 {
-    error_message err = {0};
     trace_nsys_file file = {.recording_count = -7};
-    assert_int_equal(read_database(db, &file, &err), code);
-    assert_string_equal(err.message, message);
+    assert_fails(read_database(db, &file, &why), code, message);
     assert_int_equal(file.recording_count, -7);
 }
 
 static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
 {
     trace_nsys_file file;
-    error_message err = {0};
 
-    if (read_database(make_two(), &file, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(read_database(make_two(), &file, &why));
 
     assert_int_equal(file.recording_count, 2);
     const trace_recording *last = &file.recordings[1]; // of device 1
@@ -160,7 +157,6 @@ static void ranges_that_nsys_wrote_are_read(void **state)
     char *sql = NULL;
     size_t length = 0;
     trace_nsys_file file;
-    error_message err = {0};
     sqlite3 *db = open_empty();
     assert_ok(file_read("traces/nsys/ranges.sql", 1 << 20, &sql, &length, NULL));
     run_sql(db, sql);
@@ -179,7 +175,7 @@ static void ranges_that_nsys_wrote_are_read(void **state)
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT 65000000,65000070,0,2,"
         " (281871858556008 >> 24) << 24,NULL;");
 
-    if (read_database(db, &file, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(read_database(db, &file, &why));
 
     assert_int_equal(file.recording_count, 1);
     const trace_recording *only = &file.recordings[0];
@@ -264,7 +260,6 @@ static void ranges_that_nobody_knows_are_shown(void **state)
 
 static void what_is_no_database_is_refused(void **state)
 {
-    error_message err = {0};
     trace_nsys_file file;
     const trace_profile_source text = {.path = "text",
                                        .bytes = "no database, but long enough to look "
@@ -273,10 +268,10 @@ static void what_is_no_database_is_refused(void **state)
                                        .length = 100};
     const trace_profile_source absent = {.path = "absent.sqlite"};
 
-    assert_int_equal(trace_nsys_read(&text, memory, &file, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "text: file is not a database");
-    assert_int_equal(trace_nsys_read(&absent, memory, &file, &err), STATUS_IO);
-    assert_string_equal(err.message, "absent.sqlite: No such file or directory");
+    assert_fails(trace_nsys_read(&text, memory, &file, &why), STATUS_FORMAT,
+                 "text: file is not a database");
+    assert_fails(trace_nsys_read(&absent, memory, &file, &why), STATUS_IO,
+                 "absent.sqlite: No such file or directory");
 }
 
 static void a_file_is_left_as_it_is_whatever_its_name(void **state)
@@ -284,7 +279,6 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     char folder[] = "nsys_test_XXXXXX";
     char path[64];
     trace_nsys_file file;
-    error_message err = {0};
     sqlite3_int64 length = 0;
     int64_t bytes_before = 0;
     int64_t bytes_after = 0;
@@ -298,12 +292,12 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     assert_ok(file_hash_path(path, &bytes_before, &before, NULL));
     const trace_profile_source source = {.path = path};
 
-    const status result = trace_nsys_read(&source, memory, &file, &err);
+    const status result = trace_nsys_read(&source, memory, &file, &why);
 
     assert_ok(file_hash_path(path, &bytes_after, &after, NULL));
     unlink(path);
     assert_int_equal(rmdir(folder), 0); // nothing was left beside it
-    if (result != STATUS_OK) fail_msg("%s", err.message);
+    if (result != STATUS_OK) fail_msg("%s", why.message);
     assert_true(before == after);
     assert_true(file.recordings[0].input.hash == before);
     assert_int_equal(file.recordings[0].input.bytes, length);
@@ -319,17 +313,14 @@ static void ranks_are_brought_together_across_files(void **state)
     const trace_profile_source one = {.path = "run", .bytes = bytes, .length = (size_t)length};
     const trace_profile_source twice[] = {one, one};
     trace_import import;
-    error_message err = {0};
 
-    if (trace_import_read(&one, 1, TRACE_PROFILER_NSYS, memory, &import, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
+    require(trace_import_read(&one, 1, TRACE_PROFILER_NSYS, memory, &import, &why));
     assert_int_equal(import.rank_count, 2);
     assert_int_equal(import.layer_count, 2);
     assert_int_equal(import.op_count, 4);
     assert_string_equal(import.recorded_by, "NVIDIA Nsight Systems");
-    assert_int_equal(trace_import_read(twice, 2, TRACE_PROFILER_NSYS, memory, &import, &err),
-                     STATUS_INVALID);
-    assert_non_null(strstr(err.message, "both ran F of layer 0, microbatch 0 in iteration 3"));
+    assert_fails_naming(trace_import_read(twice, 2, TRACE_PROFILER_NSYS, memory, &import, &why),
+                        STATUS_INVALID, "both ran F of layer 0, microbatch 0 in iteration 3");
     sqlite3_free(bytes);
     sqlite3_close(db);
 }
@@ -347,5 +338,5 @@ int main(void)
         cmocka_unit_test(a_file_is_left_as_it_is_whatever_its_name),
         cmocka_unit_test(ranks_are_brought_together_across_files),
     };
-    return cmocka_run_group_tests(tests, make_memory, close_memory);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

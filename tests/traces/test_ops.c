@@ -10,11 +10,11 @@
 static const char head[] = "dp_rank,stage,step,optype,start_ts,duration,mc,mb_id,gmc\n";
 
 static status read_text(const char *text, const char *columns, trace_op_table *table,
-                        error_message *why)
+                        error_message *err)
 {
     trace_stream *stream = NULL;
-    require(trace_stream_open_bytes("f", text, strlen(text), &stream), why);
-    const status result = trace_ops_read(stream, "f", columns, memory, table, why);
+    require(trace_stream_open_bytes("f", text, strlen(text), &stream));
+    const status result = trace_ops_read(stream, "f", columns, memory, table, err);
     trace_stream_close(stream);
     return result;
 }
@@ -24,8 +24,7 @@ static void assert_refused(const char *rows, const char *message)
     char text[1000];
     trace_op_table table = {.op_count = -7};
     snprintf(text, sizeof text, "%s%s", head, rows);
-    assert_int_equal(read_text(text, NULL, &table, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, message);
+    assert_fails(read_text(text, NULL, &table, &why), STATUS_FORMAT, message);
     assert_int_equal(table.op_count, -7);
 }
 
@@ -39,7 +38,7 @@ static void rows_become_ops_by_worker_and_begin(void **state)
              "0,1,4,tp-sync,0,0.5,-1,-1,0\n",
              head);
 
-    require(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &why));
 
     assert_int_equal(table.op_count, 3);
     assert_int_equal(table.replica_count, 2);
@@ -67,8 +66,7 @@ static void columns_and_units_are_mapped(void **state)
 
     require(
         read_text("it,op,t0,dt,stage\n0,forward,1.5,2,0\n0,forward,2001.5,2,0\n0,ends,9000,1,0\n",
-                  "step=it,kind=op,start_us=t0,duration_ms=dt", &table, &err),
-        &err);
+                  "step=it,kind=op,start_us=t0,duration_ms=dt", &table, &why));
 
     assert_int_equal(table.ops[0].begin_ns, 1500);
     assert_int_equal(table.ops[0].end_ns, 2001500);
@@ -88,7 +86,7 @@ static void events_of_a_chrome_trace_are_the_same_rows(void **state)
         " {\"ph\":\"X\",\"name\":\"forward-compute\",\"ts\":10.5,\"dur\":2,"
         "\"args\":{\"step\":3,\"stage\":1,\"dp_rank\":2,\"microbatch\":5}}\n]}";
 
-    require(read_text(json, NULL, &table, &err), &err);
+    require(read_text(json, NULL, &table, &why));
 
     assert_int_equal(table.op_count, 1);
     assert_int_equal(table.ops[0].iteration, 3);
@@ -113,7 +111,7 @@ static void read_rows(int stride, trace_op_table *table)
         text_format(&text, "%d,%d,%d,%s,%d.5,1,0,0,%060d\n", row / OPS % WORKERS / 2, row / OPS % 2,
                     row / OPS / WORKERS, names[op], op, row);
     }
-    require(read_text(text.bytes, NULL, table, &err), &err);
+    require(read_text(text.bytes, NULL, table, &why));
     text_free(&text);
 }
 
@@ -148,7 +146,7 @@ static void ops_that_are_equal_stay_as_they_stand(void **state)
              "0,0,4,b,2,1,0,0,0\n0,0,4,c,2,1,0,0,0\n0,0,4,a,2,1,0,0,0\n0,0,4,d,1,1,0,0,0\n",
              head);
 
-    require(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &why));
 
     static const char *const wanted[] = {"forward-compute", "d", "b", "c", "a", "forward-compute"};
     for (int op = 0; op < 6; op++) {
@@ -169,21 +167,21 @@ static void what_is_stored_is_read_back(void **state)
              "%s0,0,4,forward-compute,0,1,0,0,0\n1,0,4,forward-compute,0,3,0,0,0\n"
              "1,0,4,backward-compute,4,2,0,0,0\n",
              head);
-    require(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &why));
 
-    require(trace_writer_begin(store, &info, &writer, &err), &err);
-    require(trace_op_table_put(writer, &table, &err), &err);
-    require(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &why));
+    require(trace_op_table_put(writer, &table, &why));
+    require(trace_writer_finish(writer, &why));
 
-    require(trace_find(store, "t", memory, &info, &err), &err);
-    require(trace_op_table_get(store, &info, memory, &again, &err), &err);
+    require(trace_find(store, "t", memory, &info, &why));
+    require(trace_op_table_get(store, &info, memory, &again, &why));
     assert_int_equal(again.op_count, table.op_count);
     assert_memory_equal(again.ops, table.ops, 3 * sizeof *table.ops);
     assert_int_equal(again.replica_count, 2);
     assert_string_equal(again.names[1], "backward-compute");
     trace_load *loads = NULL;
     int count = 0;
-    require(trace_loads_at(store, info.trace_id, 4, &loads, &count, &err), &err);
+    require(trace_loads_at(store, info.trace_id, 4, &loads, &count, &why));
     assert_int_equal(count, 1);
     assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 2000000000); // the mean over the replicas
     assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD], 2000000000);
@@ -199,16 +197,14 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
     trace_load load = trace_load_init(0, 0, TRACE_MEAN);
     info.name = "layers";
     load.time_ns[TRACE_OP_FORWARD] = 1;
-    require(trace_writer_begin(store, &info, &writer, &err), &err);
-    require(trace_writer_put_load(writer, &load, &err), &err);
-    require(trace_writer_finish(writer, &err), &err);
-    require(trace_find(store, "layers", memory, &info, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &why));
+    require(trace_writer_put_load(writer, &load, &why));
+    require(trace_writer_finish(writer, &why));
+    require(trace_find(store, "layers", memory, &info, &why));
 
-    assert_int_equal(trace_op_table_get(store, &info, memory, &table, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message,
-                        ":memory:: trace 'layers' does not hold every op of a run by rank, stage "
-                        "and microbatch: dynmo import ops and dynmo run --record make such traces");
+    assert_fails(trace_op_table_get(store, &info, memory, &table, &why), STATUS_INVALID,
+                 ":memory:: trace 'layers' does not hold every op of a run by rank, stage "
+                 "and microbatch: dynmo import ops and dynmo run --record make such traces");
 }
 
 static void bad_rows_are_refused_by_place(void **state)
@@ -239,16 +235,15 @@ static void bad_rows_are_refused_by_place(void **state)
 static void bad_headers_and_columns_are_refused(void **state)
 {
     trace_op_table table;
-    assert_int_equal(read_text("", NULL, &table, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: is empty");
-    assert_int_equal(read_text("step,stage\n", NULL, &table, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: column optype (kind) is missing");
-    assert_int_equal(read_text("step,step\n", NULL, &table, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: column step is named twice");
-    assert_int_equal(read_text("", "stepp=x", &table, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "columns: unknown 'stepp'; did you mean 'step'?");
-    assert_int_equal(read_text("", "step", &table, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "columns: not 'name=column,...'");
+    assert_fails(read_text("", NULL, &table, &why), STATUS_FORMAT, "f:1: is empty");
+    assert_fails(read_text("step,stage\n", NULL, &table, &why), STATUS_FORMAT,
+                 "f:1: column optype (kind) is missing");
+    assert_fails(read_text("step,step\n", NULL, &table, &why), STATUS_FORMAT,
+                 "f:1: column step is named twice");
+    assert_fails(read_text("", "stepp=x", &table, &why), STATUS_INVALID,
+                 "columns: unknown 'stepp'; did you mean 'step'?");
+    assert_fails(read_text("", "step", &table, &why), STATUS_INVALID,
+                 "columns: not 'name=column,...'");
 }
 
 int main(void)

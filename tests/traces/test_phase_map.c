@@ -8,20 +8,15 @@
 static trace_phase_map *open_map(const char *text)
 {
     trace_phase_map *map = NULL;
-    error_message err = {0};
-    if (trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &why));
     return map;
 }
 
 static void expect_refused(const char *text, const char *message)
 {
     trace_phase_map *map = NULL;
-    error_message err = {0};
-    assert_int_equal(trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &err),
-                     STATUS_FORMAT);
-    assert_string_equal(err.message, message);
+    assert_fails(trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &why),
+                 STATUS_FORMAT, message);
     assert_null(map);
 }
 
@@ -72,10 +67,7 @@ static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
         {"combine(B)", TRACE_OP_BACKWARD_INPUT, TRACE_COUNT_DOWN, true},
     };
     trace_phase_map *map = NULL;
-    error_message err = {0};
-    if (trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &why));
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         trace_annotation found;
         bool is_known = false;
@@ -93,16 +85,15 @@ static void a_group_without_a_number_is_refused(void **state)
 {
     trace_annotation found;
     bool is_known = false;
-    error_message err = {0};
     trace_phase_map *map = open_map(HEAD "\"annotations\":[{\"match\":\"^L(.*)_(.*)$\",\"layer\":"
                                          "{\"group\":1},\"phase\":{\"group\":2}}]}");
 
-    assert_int_equal(trace_phase_map_apply(map, "Lx_F", &found, &is_known, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "annotation 'Lx_F': group 1 of the phase map's rule holds no "
-                                     "layer in [0, 65535]");
-    assert_int_equal(trace_phase_map_apply(map, "L3_G", &found, &is_known, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "annotation 'L3_G': group 2 of the phase map's rule is none "
-                                     "of F, B, W, BW, R");
+    assert_fails(trace_phase_map_apply(map, "Lx_F", &found, &is_known, &why), STATUS_INVALID,
+                 "annotation 'Lx_F': group 1 of the phase map's rule holds no "
+                 "layer in [0, 65535]");
+    assert_fails(trace_phase_map_apply(map, "L3_G", &found, &is_known, &why), STATUS_INVALID,
+                 "annotation 'L3_G': group 2 of the phase map's rule is none "
+                 "of F, B, W, BW, R");
     trace_phase_map_close(map);
 }
 

@@ -14,7 +14,7 @@ static trace_writer *begin(const char *name, const trace_info *info)
     trace_writer *writer = NULL;
     trace_info given = info != NULL ? *info : trace_info_default();
     given.name = name;
-    require(trace_writer_begin(store, &given, &writer, &err), &err);
+    require(trace_writer_begin(store, &given, &writer, &why));
     return writer;
 }
 
@@ -25,15 +25,15 @@ static void put(trace_writer *writer, int iteration, int layer, int microbatch, 
     load.time_ns[TRACE_OP_FORWARD] = forward_ns;
     load.time_ns[TRACE_OP_BACKWARD_INPUT] = input_ns;
     load.time_ns[TRACE_OP_BACKWARD_WEIGHT] = weight_ns;
-    require(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &why));
 }
 
 static trace_reader *finish_and_read(trace_writer *writer, trace_columns columns)
 {
     trace_reader *reader = NULL;
     const int64_t trace_id = trace_writer_id(writer);
-    require(trace_writer_finish(writer, &err), &err);
-    require(trace_reader_open(store, trace_id, columns, &reader, &err), &err);
+    require(trace_writer_finish(writer, &why));
+    require(trace_reader_open(store, trace_id, columns, &reader, &why));
     return reader;
 }
 
@@ -59,8 +59,7 @@ static void a_sample_holds_until_the_next(void **state)
                     {6, 11, false},       {7, 12, true},  {8, 12, false},
                     {1000000, 12, false}, {5, 11, true},  {5, 11, false}};
     for (size_t at = 0; at < sizeof expected / sizeof expected[0]; at++) {
-        require(source.costs_at(source.context, expected[at].iteration, &costs, &changed, &err),
-                &err);
+        require(source.costs_at(source.context, expected[at].iteration, &costs, &changed, &why));
         assert_int_equal(costs.forward_ns[1], expected[at].forward_of_layer_1_ns);
         assert_int_equal(changed, expected[at].changed);
     }
@@ -68,17 +67,17 @@ static void a_sample_holds_until_the_next(void **state)
     assert_int_equal(costs.microbatch_count, 1);
     assert_null(costs.parameters);
     assert_null(costs.activation_bytes);
-    require(source.costs_at(source.context, 7, &costs, &changed, &err), &err);
+    require(source.costs_at(source.context, 7, &costs, &changed, &why));
     assert_int_equal(costs.backward_input_ns[1], 22);
     assert_int_equal(costs.backward_weight_ns[1], 0); // no W ran: the layer is frozen
     assert_int_equal(costs.backward_weight_ns[0], 33);
 
     int sample = -1;
-    require(trace_reader_next_sample(reader, -1, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, -1, &sample, &why));
     assert_int_equal(sample, 4);
-    require(trace_reader_next_sample(reader, 4, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, 4, &sample, &why));
     assert_int_equal(sample, 7);
-    require(trace_reader_next_sample(reader, 7, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, 7, &sample, &why));
     assert_int_equal(sample, -1);
     trace_reader_close(reader);
 }
@@ -96,14 +95,14 @@ static void microbatches_are_columns_or_their_mean(void **state)
     bal_layer_costs costs;
     bool changed = false;
 
-    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &why));
     assert_int_equal(costs.microbatch_count, 3);
     const int64_t recorded_ns[] = {10, 13, 12, 5, 0, 3}; // means 11.5 and 2.5, halves up
     assert_memory_equal(costs.forward_ns, recorded_ns, sizeof recorded_ns);
     trace_reader_close(reader);
 
-    require(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, &reader, &err), &err);
-    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, &reader, &why));
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &why));
     assert_int_equal(costs.microbatch_count, 1);
     assert_int_equal(costs.forward_ns[0], 12);
     assert_int_equal(costs.forward_ns[1], 3);
@@ -122,14 +121,14 @@ static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
             load.time_ns[TRACE_OP_FORWARD] = 50;
             load.time_ns[TRACE_OP_BACKWARD] = 102;
             load.time_ns[TRACE_OP_RECOMPUTE] = 40;
-            require(trace_writer_put_load(writer, &load, &err), &err);
+            require(trace_writer_put_load(writer, &load, &why));
         }
         put(writer, 0, 2, TRACE_MEAN, 1, 2, 3); // told apart for this layer only
         trace_reader *reader = finish_and_read(writer, TRACE_COLUMNS_RECORDED);
         bal_layer_costs costs;
         bool changed = false;
 
-        require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+        require(trace_reader_costs_at(reader, 0, &costs, &changed, &why));
 
         const int64_t input_ns[2][3] = {{142, 142, 5}, {40, 66, 2}}; // 0.25 * 102 = 25.5
         const int64_t weight_ns[2][3] = {{0, 0, 0}, {102, 76, 3}};
@@ -147,43 +146,41 @@ static void puts_for_one_row_complete_each_other(void **state)
     load.time_ns[TRACE_OP_FORWARD] = 5;
     load.communication_ns = 1;
     load.span_ns = 7;
-    require(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &why));
     load = trace_load_init(0, 0, 2);
     load.time_ns[TRACE_OP_BACKWARD_INPUT] = 6;
     load.communication_ns = 2;
-    require(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &why));
 
     load = trace_load_init(0, 0, 2);
     load.time_ns[TRACE_OP_FORWARD] = 9;
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "iteration 0 microbatch 2 layer 0: F is given twice");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "iteration 0 microbatch 2 layer 0: F is given twice");
     load = trace_load_init(0, 0, 2);
     load.time_ns[TRACE_OP_BACKWARD] = 9;
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "iteration 0 microbatch 2 layer 0: a full backward (BW) beside B or W");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "iteration 0 microbatch 2 layer 0: a full backward (BW) beside B or W");
     load = trace_load_init(0, 0, 2);
     load.span_ns = TRACE_VALUE_MAX - 6;
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "iteration 0 microbatch 2 layer 0: the sum of span_ns exceeds 2^53");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "iteration 0 microbatch 2 layer 0: the sum of span_ns exceeds 2^53");
     load = trace_load_init(0, 0, TRACE_MEAN);
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "iteration 0 layer 0: a mean over microbatches and single "
-                                     "microbatches cannot stand in one trace");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "iteration 0 layer 0: a mean over microbatches and single "
+                 "microbatches cannot stand in one trace");
     load = trace_load_init(0, TRACE_LAYERS_MAX, 0);
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "layer 65536 is outside [0, 65535]");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "layer 65536 is outside [0, 65535]");
     load = trace_load_init(0, 1, 0);
     load.span_ns = TRACE_VALUE_MAX + 1;
-    assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "span_ns 9007199254740993 is outside [0, 9007199254740992]");
+    assert_fails(trace_writer_put_load(writer, &load, &why), STATUS_INVALID,
+                 "span_ns 9007199254740993 is outside [0, 9007199254740992]");
 
     const int64_t trace_id = trace_writer_id(writer);
-    require(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &why));
     trace_load *loads = NULL;
     int count = 0;
-    require(trace_loads_at(store, trace_id, 0, &loads, &count, &err), &err);
+    require(trace_loads_at(store, trace_id, 0, &loads, &count, &why));
     assert_int_equal(count, 1);
     assert_int_equal(loads[0].microbatch, 2);
     assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 5);
@@ -202,23 +199,22 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
         trace_load load = trace_load_init(0, layer, 0);
         load.time_ns[TRACE_OP_FORWARD] = 1;
         load.activation_bytes = 30;
-        require(trace_writer_put_layer(writer, &properties, &err), &err);
-        require(trace_writer_put_load(writer, &load, &err), &err);
+        require(trace_writer_put_layer(writer, &properties, &why));
+        require(trace_writer_put_load(writer, &load, &why));
     }
-    assert_int_equal(trace_writer_put_layer(writer, &(trace_layer){1, 1, 1, 1}, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "layer 1: its properties are given twice");
+    assert_fails(trace_writer_put_layer(writer, &(trace_layer){1, 1, 1, 1}, &why), STATUS_INVALID,
+                 "layer 1: its properties are given twice");
     put(writer, 1, 0, 0, 1, 1, 1); // a forward without activation_bytes
     trace_reader *reader = finish_and_read(writer, TRACE_COLUMNS_RECORDED);
     bal_layer_costs costs;
     bool changed = false;
 
-    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &why));
     assert_int_equal(costs.parameters[1], 101);
     assert_int_equal(costs.message_bytes[0], 8);
     assert_null(costs.state_bytes);
     assert_int_equal(costs.activation_bytes[1], 30);
-    require(trace_reader_costs_at(reader, 1, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 1, &costs, &changed, &why));
     assert_null(costs.activation_bytes);
     trace_reader_close(reader);
 }
@@ -226,37 +222,36 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
 static void only_complete_traces_are_found_by_name(void **state)
 {
     trace_info info;
-    assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
-    assert_string_equal(err.message, ":memory:: holds no complete trace");
+    assert_fails(trace_find(store, NULL, memory, &info, &why), STATUS_INVALID,
+                 ":memory:: holds no complete trace");
     trace_writer *first = begin("pruning-a", NULL);
     put(first, 3, 0, 0, 1, 1, 1);
     put(first, 5, 0, 0, 1, 1, 1);
-    require(trace_writer_finish(first, &err), &err);
+    require(trace_writer_finish(first, &why));
     trace_writer *second = begin("moe", NULL);
     put(second, 0, 0, 0, 1, 1, 1);
 
-    require(trace_find(store, NULL, memory, &info, &err), &err);
+    require(trace_find(store, NULL, memory, &info, &why));
     assert_string_equal(info.name, "pruning-a");
     assert_int_equal(info.first_iteration, 3);
     assert_int_equal(info.last_iteration, 5);
     assert_int_equal(info.iteration_count, 2);
-    assert_int_equal(trace_find(store, "moe", memory, &info, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        ":memory:: trace 'moe' is not complete: it is still being written");
-    assert_int_equal(trace_find(store, "pruning", memory, &info, &err), STATUS_INVALID);
-    assert_string_equal(err.message, ":memory:: no trace 'pruning'; did you mean 'pruning-a'?");
-    require(trace_find(store, "1", memory, &info, &err), &err);
+    assert_fails(trace_find(store, "moe", memory, &info, &why), STATUS_INVALID,
+                 ":memory:: trace 'moe' is not complete: it is still being written");
+    assert_fails(trace_find(store, "pruning", memory, &info, &why), STATUS_INVALID,
+                 ":memory:: no trace 'pruning'; did you mean 'pruning-a'?");
+    require(trace_find(store, "1", memory, &info, &why));
     assert_string_equal(info.name, "pruning-a");
     trace_writer *third = NULL;
     trace_info again = trace_info_default();
     again.name = "pruning-a";
-    assert_int_equal(trace_writer_begin(store, &again, &third, &err), STATUS_INVALID);
-    assert_string_equal(err.message, ":memory:: has a trace 'pruning-a' already (complete)");
+    assert_fails(trace_writer_begin(store, &again, &third, &why), STATUS_INVALID,
+                 ":memory:: has a trace 'pruning-a' already (complete)");
 
     trace_writer_abort(second);
     trace_info *traces = NULL;
     int count = 0;
-    require(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &why));
     assert_int_equal(count, 1);
 }
 
@@ -264,14 +259,14 @@ static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **s
 {
     trace_info *traces = NULL;
     int count = -1;
-    assert_int_equal(trace_writer_finish(begin("t", NULL), &err), STATUS_INVALID);
-    assert_string_equal(err.message, "no load of any layer was recorded");
+    assert_fails(trace_writer_finish(begin("t", NULL), &why), STATUS_INVALID,
+                 "no load of any layer was recorded");
     trace_writer *writer = begin("t", NULL);
     put(writer, 0, TRACE_LAYERS_MAX - 1, TRACE_MICROBATCHES_MAX - 1, 1, 1, 1);
-    assert_int_equal(trace_writer_finish(writer, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "65536 layers x 1048576 microbatches exceed 67108864");
+    assert_fails(trace_writer_finish(writer, &why), STATUS_INVALID,
+                 "65536 layers x 1048576 microbatches exceed 67108864");
 
-    require(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &why));
     assert_int_equal(count, 0);
 }
 
@@ -287,17 +282,17 @@ static void timelines_come_back_by_rank_and_begin(void **state)
         {0, 1, TRACE_OP_FORWARD, 0, 3, 2, 1, 2, 1, 0, 0, 0},
     };
     for (int op = 0; op < 4; op++) {
-        require(trace_writer_put_op(writer, &ops[op], &err), &err);
+        require(trace_writer_put_op(writer, &ops[op], &why));
     }
     const trace_op backwards = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, 4, -1, 0, 0, 0};
-    assert_int_equal(trace_writer_put_op(writer, &backwards, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "rank 0 iteration 0 F: ends at 4 before it begins at 5");
+    assert_fails(trace_writer_put_op(writer, &backwards, &why), STATUS_INVALID,
+                 "rank 0 iteration 0 F: ends at 4 before it begins at 5");
     const int64_t trace_id = trace_writer_id(writer);
-    require(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &why));
 
     trace_op *read = NULL;
     int count = 0;
-    require(trace_ops(store, trace_id, 0, memory, &read, &count, &err), &err);
+    require(trace_ops(store, trace_id, 0, memory, &read, &count, &why));
     assert_int_equal(count, 3);
     assert_int_equal(read[0].kind, TRACE_OP_OPTIMIZER_STEP);
     assert_int_equal(read[0].microbatch, TRACE_NOT_RECORDED);

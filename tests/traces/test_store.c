@@ -29,8 +29,7 @@ static void assert_not_opened(trace_mode mode, status code, const char *reason)
     trace_store *store = NULL;
     char message[600];
     snprintf(message, sizeof message, "%s: %s", path, reason);
-    assert_int_equal(trace_store_open(path, mode, &store, &err), code);
-    assert_string_equal(err.message, message);
+    assert_fails(trace_store_open(path, mode, &store, &why), code, message);
     assert_null(store);
 }
 
@@ -38,9 +37,9 @@ static void assert_not_opened(trace_mode mode, status code, const char *reason)
 static void sql(const char *text)
 {
     sqlite3 *db = NULL;
-    char *why = NULL;
+    char *err = NULL;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s", why);
+    if (sqlite3_exec(db, text, NULL, NULL, &err) != SQLITE_OK) fail_msg("%s", err);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
@@ -57,17 +56,17 @@ static trace_writer *begin(trace_store *store, const char *name)
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     info.name = name;
-    require(trace_writer_begin(store, &info, &writer, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &why));
     return writer;
 }
 
 /// Puts rows of ascending iterations until one fails or count are there.
-static status put_rows(trace_writer *writer, int count, error_message *why)
+static status put_rows(trace_writer *writer, int count, error_message *err)
 {
     for (int iteration = 0; iteration < count; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
         load.time_ns[TRACE_OP_FORWARD] = 1000000 + iteration;
-        TRY(trace_writer_put_load(writer, &load, why));
+        TRY(trace_writer_put_load(writer, &load, err));
     }
     return STATUS_OK;
 }
@@ -75,8 +74,8 @@ static status put_rows(trace_writer *writer, int count, error_message *why)
 static void put_trace(trace_store *store, const char *name, int row_count)
 {
     trace_writer *writer = begin(store, name);
-    require(put_rows(writer, row_count, &err), &err);
-    require(trace_writer_finish(writer, &err), &err);
+    require(put_rows(writer, row_count, &why));
+    require(trace_writer_finish(writer, &why));
 }
 
 /// A store with one trace.
@@ -91,7 +90,7 @@ static trace_info only_trace(trace_store *store)
 {
     trace_info *traces = NULL;
     int count = 0;
-    require(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &why));
     assert_int_equal(count, 1);
     return traces[0];
 }
@@ -149,10 +148,10 @@ static void a_locked_store_says_so(void **state)
     trace_info info = trace_info_default();
     info.name = "u";
 
-    assert_int_equal(trace_writer_begin(store, &info, &writer, &err), STATUS_IO);
+    assert_int_equal(trace_writer_begin(store, &info, &writer, &why), STATUS_IO);
 
     snprintf(message, sizeof message, "%s: locked by another process (waited 20 ms)", path);
-    assert_string_equal(err.message, message);
+    assert_string_equal(why.message, message);
     assert_string_equal(only_trace(store).name, "t"); // readers do not wait
     assert_int_equal(sqlite3_close(other), SQLITE_OK);
     put_trace(store, "u", 1); // and the lock is all that was in the way
@@ -161,12 +160,12 @@ static void a_locked_store_says_so(void **state)
 
 /// Puts iterations of layer_count layers until a row fails.
 static status put_layers(trace_writer *writer, int iteration_count, int layer_count,
-                         error_message *why)
+                         error_message *err)
 {
     for (int row = 0; row < iteration_count * layer_count; row++) {
         trace_load load = trace_load_init(row / layer_count, row % layer_count, TRACE_MEAN);
         load.time_ns[TRACE_OP_FORWARD] = 1;
-        TRY(trace_writer_put_load(writer, &load, why));
+        TRY(trace_writer_put_load(writer, &load, err));
     }
     return STATUS_OK;
 }
@@ -195,14 +194,14 @@ static void what_is_kept_has_whole_iterations(void **state)
         trace_store *store = open_store(TRACE_WRITE);
         trace_writer *writer = begin(store, "t");
         const int whole = row_count / LAYERS;
-        require(put_layers(writer, whole, LAYERS, &err), &err);
+        require(put_layers(writer, whole, LAYERS, &why));
         for (int layer = 0; layer < row_count % LAYERS; layer++) {
             trace_load load = trace_load_init(whole, layer, TRACE_MEAN);
             load.time_ns[TRACE_OP_FORWARD] = 1;
-            require(trace_writer_put_load(writer, &load, &err), &err);
+            require(trace_writer_put_load(writer, &load, &why));
         }
         if (whole > 0) {
-            require(trace_writer_keep(writer, &err), &err);
+            require(trace_writer_keep(writer, &why));
             assert_int_equal(only_trace(store).iteration_count, whole);
             assert_int_equal(only_trace(store).status, TRACE_COMPLETE);
         } else {
@@ -226,12 +225,12 @@ static void the_systems_reason_for_a_failed_write_is_given(void **state)
         const struct rlimit limit = {1 << 18, 1 << 18};
         signal(SIGXFSZ, SIG_IGN);
         const bool opened = setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-                            trace_store_open(path, TRACE_WRITE, &store, &err) == STATUS_OK;
+                            trace_store_open(path, TRACE_WRITE, &store, &why) == STATUS_OK;
         if (!opened) _exit(1);
         trace_writer *writer = begin(store, "large");
-        if (put_rows(writer, 1000000, &err) != STATUS_IO) _exit(2);
+        if (put_rows(writer, 1000000, &why) != STATUS_IO) _exit(2);
         snprintf(message, sizeof message, "%s: File too large", path);
-        _exit(strcmp(err.message, message) == 0 ? 0 : 3);
+        _exit(strcmp(why.message, message) == 0 ? 0 : 3);
     }
     int ended = -1;
     assert_int_equal(waitpid(child, &ended, 0), child);
@@ -249,9 +248,9 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
         trace_store *store = open_store(TRACE_WRITE);
         const trace_run_info run_info = {.name = "r", .command_line = "dynmo run"};
         trace_run *run = NULL;
-        if (trace_run_begin(store, &run_info, NULL, 0, &run, &err) != STATUS_OK) _exit(1);
+        if (trace_run_begin(store, &run_info, NULL, 0, &run, &why) != STATUS_OK) _exit(1);
         trace_writer *writer = begin(store, "t");
-        if (put_rows(writer, 40000, &err) != STATUS_OK) _exit(1); // one batch of 32768, one begun
+        if (put_rows(writer, 40000, &why) != STATUS_OK) _exit(1); // one batch of 32768, one begun
         if (write(ready[1], "x", 1) != 1) _exit(1);
         pause();
         _exit(1);
@@ -271,11 +270,11 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     assert_int_equal(info.status, TRACE_INTERRUPTED);
     // At most a batch is lost; slow machines commit more often.
     assert_in_range(info.iteration_count, 40000 - 32768, 40000);
-    assert_int_equal(trace_find(store, "t", memory, &info, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, "trace 't' is not complete: its writer was interrupted"));
-    assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
+    assert_fails_naming(trace_find(store, "t", memory, &info, &why), STATUS_INVALID,
+                        "trace 't' is not complete: its writer was interrupted");
+    assert_int_equal(trace_find(store, NULL, memory, &info, &why), STATUS_INVALID);
     trace_run_info run;
-    require(trace_run_find(store, "r", memory, &run, &err), &err);
+    require(trace_run_find(store, "r", memory, &run, &why));
     assert_int_equal(run.status, TRACE_INTERRUPTED);
     trace_store_close(store);
 
@@ -353,14 +352,14 @@ static int open_as_nobody(trace_mode mode, const char *wanted)
         trace_info info = trace_info_default();
         info.name = "u";
         if (geteuid() == 0 && setuid(NOBODY) != 0) _exit(1);
-        status result = trace_store_open(path, mode, &store, &err);
+        status result = trace_store_open(path, mode, &store, &why);
         if (result == STATUS_OK && mode == TRACE_READ) {
-            result = trace_find(store, "t", memory, &info, &err);
+            result = trace_find(store, "t", memory, &info, &why);
         } else if (result == STATUS_OK) {
-            result = trace_writer_begin(store, &info, &writer, &err);
+            result = trace_writer_begin(store, &info, &writer, &why);
         }
         snprintf(message, sizeof message, "%s: %s", path, wanted);
-        _exit(result == STATUS_OK ? wanted[0] != '\0' : strcmp(err.message, message) != 0);
+        _exit(result == STATUS_OK ? wanted[0] != '\0' : strcmp(why.message, message) != 0);
     }
     return waitpid(child, &ended, 0) == child ? ended : -1;
 }
@@ -415,24 +414,24 @@ static void a_corrupt_store_is_named(void **state)
     make_store(5000);
     char *bytes = NULL;
     size_t length = 0;
-    require(file_read(path, 1 << 24, &bytes, &length, &err), &err);
+    require(file_read(path, 1 << 24, &bytes, &length, &why));
     memset(bytes + 4096, 0xA5, length - 4096); // all but the schema's page
     unlink(path);
-    require(file_write(path, bytes, length, &err), &err);
+    require(file_write(path, bytes, length, &why));
     free(bytes);
     trace_info *traces = NULL;
     int count = 0;
 
-    status result = trace_store_open(path, TRACE_READ, &store, &err);
+    status result = trace_store_open(path, TRACE_READ, &store, &why);
     if (result == STATUS_OK) {
-        result = trace_list(store, memory, &traces, &count, &err);
+        result = trace_list(store, memory, &traces, &count, &why);
         trace_store_close(store);
     }
 
     assert_int_equal(result, STATUS_FORMAT);
     char message[200];
     snprintf(message, sizeof message, "%s: corrupt (database disk image is malformed)", path);
-    assert_string_equal(err.message, message);
+    assert_string_equal(why.message, message);
 }
 
 /// What reading the loads of trace 1 says, by the reader and by the means.
@@ -446,19 +445,19 @@ static void assert_rows_refused(const char *reason)
     bool changed = false;
     snprintf(message, sizeof message, "%s: %s", path, reason);
     trace_store *store = open_store(TRACE_READ);
-    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &err);
-    if (result == STATUS_OK) result = trace_reader_costs_at(reader, 9, &costs, &changed, &err);
+    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &why);
+    if (result == STATUS_OK) result = trace_reader_costs_at(reader, 9, &costs, &changed, &why);
     assert_int_equal(result, STATUS_FORMAT);
-    assert_string_equal(err.message, message);
+    assert_string_equal(why.message, message);
     trace_reader_close(reader);
-    err = (error_message){0};
-    result = trace_by_id(store, 1, memory, &info, &err);
+    why = (error_message){0};
+    result = trace_by_id(store, 1, memory, &info, &why);
     if (result != STATUS_OK || info.iteration_count > 0) {
         if (result == STATUS_OK) {
-            result = trace_loads_mean(store, &info, 0, 9, memory, &loads, &err);
+            result = trace_loads_mean(store, &info, 0, 9, memory, &loads, &why);
         }
         assert_int_equal(result, STATUS_FORMAT);
-        assert_string_equal(err.message, message);
+        assert_string_equal(why.message, message);
     }
     trace_store_close(store);
 }
@@ -544,8 +543,8 @@ static void words_that_no_writer_puts_are_refused(void **state)
         snprintf(text, sizeof text, "UPDATE trace SET %s", cases[at].change);
         sql(text);
         store = open_store(TRACE_READ);
-        assert_int_equal(trace_list(store, memory, &traces, &count, &err), STATUS_FORMAT);
-        assert_non_null(strstr(err.message, cases[at].reason));
+        assert_fails_naming(trace_list(store, memory, &traces, &count, &why), STATUS_FORMAT,
+                            cases[at].reason);
         trace_store_close(store);
     }
     sql("UPDATE trace SET tokens_per_microbatch=1, device='a' || char(27) || 'b'");
@@ -559,7 +558,7 @@ static void a_name_is_a_path_and_no_uri(void **state)
     static const char *const names[] = {":memory:", "file:x?mode=memory"};
     for (size_t name = 0; name < 2; name++) {
         trace_store *store = NULL;
-        require(trace_store_open(names[name], TRACE_WRITE, &store, &err), &err);
+        require(trace_store_open(names[name], TRACE_WRITE, &store, &why));
         put_trace(store, "t", 1);
         trace_store_close(store);
         assert_int_equal(access(names[name], R_OK), 0);
@@ -597,17 +596,17 @@ static void sums_that_do_not_fit_are_refused(void **state)
     for (int iteration = 0; iteration < 600; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
         load.time_ns[TRACE_OP_FORWARD] = TRACE_VALUE_MAX;
-        require(trace_writer_put_load(writer, &load, &err), &err);
+        require(trace_writer_put_load(writer, &load, &why));
     }
-    require(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &why));
     const trace_info info = only_trace(store);
 
-    require(trace_loads_mean(store, &info, 0, 510, memory, &loads, &err), &err);
+    require(trace_loads_mean(store, &info, 0, 510, memory, &loads, &why));
     assert_true(loads.forward_ns[0] == TRACE_VALUE_MAX);
-    assert_int_equal(trace_loads_mean(store, &info, 0, 599, memory, &loads, &err), STATUS_FORMAT);
+    assert_int_equal(trace_loads_mean(store, &info, 0, 599, memory, &loads, &why), STATUS_FORMAT);
     snprintf(message, sizeof message,
              "%s: trace 't' iteration 511 layer 0: the sum of its times exceeds 64 bits", path);
-    assert_string_equal(err.message, message);
+    assert_string_equal(why.message, message);
     trace_store_close(store);
 }
 
@@ -623,8 +622,8 @@ static void a_run_comes_back_as_it_was_put(void **state)
                                  .tool_version = "0.1.0"};
     trace_run *run = NULL;
     int64_t plan_id = 0;
-    require(trace_run_begin(store, &info, &input, 1, &run, &err), &err);
-    require(trace_run_put_plan(run, "even", 0, "{\"first_layer\":[0,2]}", &plan_id, &err), &err);
+    require(trace_run_begin(store, &info, &input, 1, &run, &why));
+    require(trace_run_put_plan(run, "even", 0, "{\"first_layer\":[0,2]}", &plan_id, &why));
     const trace_run_iteration first = {.iteration = 0,
                                        .plan_id = plan_id,
                                        .iteration_ns = 9,
@@ -639,11 +638,11 @@ static void a_run_comes_back_as_it_was_put(void **state)
                                        .moved_bytes = 3,
                                        .migration_ns = 4};
     const trace_run_iteration second = {.iteration = 1, .iteration_ns = 10};
-    require(trace_run_put_iteration(run, "even", &first, &err), &err);
-    require(trace_run_put_iteration(run, "tuned", &first, &err), &err);
-    require(trace_run_put_iteration(run, "even", &second, &err), &err);
-    require(trace_run_put_result(run, "comparison", "[1,2]", &err), &err);
-    require(trace_run_finish(run, NULL, &err), &err);
+    require(trace_run_put_iteration(run, "even", &first, &why));
+    require(trace_run_put_iteration(run, "tuned", &first, &why));
+    require(trace_run_put_iteration(run, "even", &second, &why));
+    require(trace_run_put_result(run, "comparison", "[1,2]", &why));
+    require(trace_run_finish(run, NULL, &why));
     trace_store_close(store);
 
     store = open_store(TRACE_READ);
@@ -654,32 +653,31 @@ static void a_run_comes_back_as_it_was_put(void **state)
     trace_run_plan *plans = NULL;
     trace_run_result *results = NULL;
     int count = 0;
-    require(trace_run_find(store, NULL, memory, &found, &err), &err);
+    require(trace_run_find(store, NULL, memory, &found, &why));
     assert_string_equal(found.config_json, info.config_json);
     assert_true(found.seed == UINT64_MAX);
     assert_int_equal(found.status, TRACE_COMPLETE);
-    require(trace_run_inputs(store, found.run_id, memory, &files, &count, &err), &err);
+    require(trace_run_inputs(store, found.run_id, memory, &files, &count, &why));
     assert_int_equal(count, 1);
     assert_true(files[0].hash == input.hash);
-    require(trace_run_series(store, found.run_id, memory, &series, &count, &err), &err);
+    require(trace_run_series(store, found.run_id, memory, &series, &count, &why));
     assert_int_equal(count, 2);
     assert_string_equal(series[1], "tuned");
-    require(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &err),
-            &err);
+    require(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &why));
     assert_int_equal(count, 2);
     assert_memory_equal(&iterations[0].iteration_ns, &first.iteration_ns, 4 * sizeof(int64_t));
     assert_true(iterations[0].bubble_ratio == 0.1 && iterations[0].rebalanced);
     assert_true(iterations[0].changed && !iterations[1].changed);
     assert_int_equal(iterations[0].plan_id, plan_id);
     assert_int_equal(iterations[1].plan_id, 0);
-    require(trace_run_plans(store, found.run_id, memory, &plans, &count, &err), &err);
+    require(trace_run_plans(store, found.run_id, memory, &plans, &count, &why));
     assert_int_equal(count, 1);
     assert_string_equal(plans[0].plan_json, "{\"first_layer\":[0,2]}");
-    require(trace_run_results(store, found.run_id, memory, &results, &count, &err), &err);
+    require(trace_run_results(store, found.run_id, memory, &results, &count, &why));
     assert_int_equal(count, 1);
     assert_string_equal(results[0].label, "comparison");
-    assert_int_equal(trace_run_find(store, "nothing", memory, &found, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, ": no run 'nothing'"));
+    assert_fails_naming(trace_run_find(store, "nothing", memory, &found, &why), STATUS_INVALID,
+                        ": no run 'nothing'");
     trace_store_close(store);
 }
 
@@ -708,13 +706,13 @@ static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
          .travel_ns = 5},
     };
     trace_run *run = NULL;
-    require(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
-    require(trace_run_put_decision(run, "a", &moved, &err), &err);
-    require(trace_run_put_decision(run, "a", &kept, &err), &err);
-    require(trace_run_put_work(run, "a", &work, &err), &err);
-    require(trace_run_put_op_time(run, "a", &op_times[0], &err), &err);
-    require(trace_run_put_op_time(run, "a", &op_times[1], &err), &err);
-    require(trace_run_finish(run, NULL, &err), &err);
+    require(trace_run_begin(store, &info, NULL, 0, &run, &why));
+    require(trace_run_put_decision(run, "a", &moved, &why));
+    require(trace_run_put_decision(run, "a", &kept, &why));
+    require(trace_run_put_work(run, "a", &work, &why));
+    require(trace_run_put_op_time(run, "a", &op_times[0], &why));
+    require(trace_run_put_op_time(run, "a", &op_times[1], &why));
+    require(trace_run_finish(run, NULL, &why));
     trace_store_close(store);
 
     store = open_store(TRACE_READ);
@@ -723,22 +721,22 @@ static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
     trace_run_work *works = NULL;
     trace_run_op_time *times = NULL;
     int count = 0;
-    require(trace_run_find(store, NULL, memory, &found, &err), &err);
-    require(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &err), &err);
+    require(trace_run_find(store, NULL, memory, &found, &why));
+    require(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &why));
     assert_int_equal(count, 2);
     assert_int_equal(decisions[0].iteration, 1); // by iteration, however they were put
     assert_string_equal(decisions[1].action, "rebalance");
     assert_string_equal(decisions[1].reason, "change");
     assert_int_equal(decisions[1].moved_bytes, 3);
     assert_int_equal(decisions[1].migration_ns, 4);
-    require(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &err), &err);
+    require(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &why));
     assert_int_equal(count, 1);
     assert_int_equal(works[0].rank, 5);
     assert_int_equal(works[0].work_ns, 77);
-    require(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &err), &err);
+    require(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &why));
     assert_int_equal(count, 2);
     assert_memory_equal(times, op_times, sizeof op_times);
-    require(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &err), &err);
+    require(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &why));
     assert_int_equal(count, 0);
     trace_store_close(store);
 }
