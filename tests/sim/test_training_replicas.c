@@ -144,6 +144,27 @@ static void reductions_hide_behind_what_the_overlap_names(void **state)
     }
 }
 
+/// Rank 1 takes twice as long: BW1 180-260, of its layers 40 ns each; rank 0 has BW1 260-300.
+static void gradients_of_a_slow_rank_are_ready_when_it_has_made_them(void **state)
+{
+    const bal_slow_rank slow = {.rank = 1, .time_factor = 2, .end_iteration = 1};
+    table_source *table = tables(1, 4, 1);
+    bal_training training = two_ranks(table, 1, 1, 2);
+    table_fill(table, 0, 1, 10, 10, 10);
+    memcpy(table->reduction_ns, (const int64_t[]){5, 7, 100, 30}, 4 * sizeof(int64_t));
+    training.schedule = "1f1b";
+    training.data_parallel = 2;
+    training.reduction_overlap = BAL_REDUCTION_BACKWARD;
+    training.slow_ranks = &slow;
+    training.slow_rank_count = 1;
+
+    const bal_training_result result = replay(&training);
+
+    // Layer 3 is ready at 220 and reduced at 250, layer 2 at 260 and 360.
+    assert_int_equal(result.pipeline_ns, 300);
+    assert_int_equal(result.reduction_ns, 360 - 300);
+}
+
 /// One rank and one microbatch: F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
 static void the_chunks_of_a_rank_share_its_link(void **state)
 {
@@ -284,6 +305,7 @@ int main(void)
         cmocka_unit_test(with_post_validation_the_first_begin_in_any_replica_counts),
         cmocka_unit_test(the_plan_is_made_for_the_largest_load_over_the_replicas),
         cmocka_unit_test(reductions_hide_behind_what_the_overlap_names),
+        cmocka_unit_test(gradients_of_a_slow_rank_are_ready_when_it_has_made_them),
         cmocka_unit_test(the_chunks_of_a_rank_share_its_link),
         cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
         cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),
