@@ -122,6 +122,26 @@ static void tokens_go_to_their_experts_and_back(void **state)
                      0);
 }
 
+/// Where kernels know the nodes F sends 8 bits out; what comes back is summed, and stays wide.
+static void eight_bits_go_out_to_experts_in_groups(void **state)
+{
+    model_config config = small(moe);
+    const model_parallel parallel = {.data = 4, .expert = 4, .expert_deduplication = 1};
+    const model_groups groups = model_parallel_groups(&parallel, &hardware);
+    model_shape shape = shape_with(parallel);
+    shape.dtype = MODEL_DTYPE_FLOAT8;
+    for (int group_count = 1; group_count <= 4; group_count += 3) {
+        config.expert_group_count = config.expert_group_top_k = group_count;
+        const int64_t out = group_count > 1 ? 2688 / 2 : 2688;
+        const model_pass backward = MODEL_PASS_BACKWARD_INPUT;
+        assert_int_equal(
+            model_layer_collectives(&config, &shape, &groups, 0, MODEL_PASS_FORWARD, 0).expert_ns,
+            out + 2688);
+        assert_int_equal(
+            model_layer_collectives(&config, &shape, &groups, 0, backward, 0).expert_ns, 2 * 2688);
+    }
+}
+
 static void keys_and_values_travel_beside_the_attention(void **state)
 {
     const model_config config = small(dense);
@@ -179,6 +199,7 @@ int main(void)
         cmocka_unit_test(routed_rows_are_gathered_k_times_under_sequence_parallelism),
         cmocka_unit_test(latent_attention_gathers_what_it_has_compressed),
         cmocka_unit_test(tokens_go_to_their_experts_and_back),
+        cmocka_unit_test(eight_bits_go_out_to_experts_in_groups),
         cmocka_unit_test(keys_and_values_travel_beside_the_attention),
         cmocka_unit_test(embedding_and_head_are_summed_over_the_vocabulary),
     };
