@@ -38,7 +38,8 @@ static status agree_on_begin(exec_endpoint *endpoint, int64_t *begin_ns, error_m
     return exec_group_barrier(&group, err);
 }
 
-static status play_with(exec_endpoint *endpoint, played *shared, exec_device *device,
+/// @param own memory of this rank alone
+static status play_with(exec_endpoint *endpoint, played *shared, exec_device *device, arena *own,
                         error_message *err)
 {
     const int place = endpoint->rank;
@@ -48,7 +49,7 @@ static status play_with(exec_endpoint *endpoint, played *shared, exec_device *de
         world_rank[rank] = rank;
     }
     TRY(device->table->hold(device, &shared->plan, place, shared->schedule->microbatch_count, err));
-    exec_program_compile(shared->schedule, place, memory, &program);
+    exec_program_compile(shared->schedule, place, own, &program);
     exec_rank_play play = {
         .endpoint = endpoint,
         .device = device,
@@ -74,9 +75,11 @@ static status play_with(exec_endpoint *endpoint, played *shared, exec_device *de
 static status play_rank(exec_endpoint *endpoint, void *context, error_message *err)
 {
     played *shared = context;
+    arena *own = arena_create(1 << 14);
     exec_device *device = exec_device_timed_create(shared->layers->layer_count);
-    const status code = play_with(endpoint, shared, device, err);
+    const status code = play_with(endpoint, shared, device, own, err);
     device->table->destroy(device);
+    arena_destroy(own);
     return code;
 }
 
