@@ -328,10 +328,12 @@ const cli_command cli_command_model = {
              .help = "GPUs that share the matrices of an expert; E times this divides the GPUs of "
                      "a stage. Default: as --tensor."},
             {"--recompute", "NAME",
-             .help = "What B computes again instead of keeping it: none (default), selective (the "
-                     "attention core), norms, activation (and activation functions), latent (and "
-                     "queries, keys and values of latent attention), mlp (and MLP or experts), "
-                     "full (the layer); offload: nothing, what is kept waits on the host."},
+             .help =
+                 "What B computes again instead of keeping it: none (default), selective (the "
+                 "attention core), norms, activation (and activation functions), latent (and "
+                 "queries, keys and values of latent attention), mlp (and MLP or experts), "
+                 "full (the layer); offload: nothing, what is kept waits on the host; operators: "
+                 "every second product, and what is no product."},
             {"--sharding", "NAME",
              .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "
                      "gradients (ZeRO-2), parameters (ZeRO-3)."},

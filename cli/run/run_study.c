@@ -232,9 +232,10 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
     }
     if (study->parallel.recompute != MODEL_RECOMPUTE_NONE &&
         study->parallel.recompute != MODEL_RECOMPUTE_FULL) {
-        return refuse(study, "training.recompute selective",
-                      "attention on a device keeps no scores; full computes whole blocks again",
-                      err);
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: training.recompute %s is simulated only: devices keep no scores of "
+                         "attention; full computes whole blocks again",
+                         study->path, model_recompute_names[study->parallel.recompute]);
     }
     if (json_is_missing(study->dynamism)) return STATUS_OK;
     TRY(json_string(json_member(study->dynamism, "case"), &name, err));
