@@ -27,7 +27,7 @@ static double rate_of(const model_hardware *hardware, model_dtype dtype)
 /// Tensor cores before Blackwell's sum products of float8 in fewer than 32 bits. Frameworks let
 /// them in F; in B and W sums are moved into registers of 32 bits on the way, which takes 1.1
 /// to 1.2 times as long. Source: Transformer Engine, recipes (use_split_accumulator); torchao,
-/// Float8GemmConfig (use_fast_accum), and its issue 2377 for the times on H100.
+/// Float8GemmConfig (use_fast_accum), and pytorch/ao #2377 for the times on H100.
 static double accumulation_factor(const model_hardware *hardware, model_dtype dtype,
                                   model_pass pass)
 {
