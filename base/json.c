@@ -761,24 +761,22 @@ void json_put_null(json_writer *writer, const char *key)
     json_write_null(writer);
 }
 
+/// Whether there are values to write after the key; null if not.
+static bool put_key_of(json_writer *writer, const char *key, const void *values)
+{
+    json_write_key(writer, key);
+    if (values == NULL) json_write_null(writer);
+    return values != NULL;
+}
+
 void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
 {
-    if (values == NULL) {
-        json_put_null(writer, key);
-        return;
-    }
-    json_write_key(writer, key);
-    json_write_int64_array(writer, values, count);
+    if (put_key_of(writer, key, values)) json_write_int64_array(writer, values, count);
 }
 
 void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
 {
-    if (values == NULL) {
-        json_put_null(writer, key);
-        return;
-    }
-    json_write_key(writer, key);
-    json_write_int_array(writer, values, count);
+    if (put_key_of(writer, key, values)) json_write_int_array(writer, values, count);
 }
 
 void json_put_double_array(json_writer *writer, const char *key, const double *values, int count,

@@ -1,5 +1,7 @@
 #include "models/assumption.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,11 +18,7 @@ const char *model_origin_kind_name(model_origin_kind kind)
 
 model_origin_kind model_origin_kind_find(const char *name)
 {
-    int kind = 0;
-    while (kind < MODEL_ORIGIN_KIND_COUNT && strcmp(names[kind], name) != 0) {
-        kind++;
-    }
-    return (model_origin_kind)kind;
+    return (model_origin_kind)text_find(name, names, MODEL_ORIGIN_KIND_COUNT);
 }
 
 void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,

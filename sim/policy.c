@@ -1,6 +1,7 @@
 #include "sim/policy.h"
 
 #include "balance/metrics.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -17,9 +18,9 @@ const char *sim_policy_name(sim_policy policy)
 
 status sim_policy_parse(const char *name, sim_policy *policy, error_message *err)
 {
-    for (int index = 0; index < SIM_POLICY_COUNT; index++) {
-        if (strcmp(name, policy_names[index]) != 0) continue;
-        *policy = (sim_policy)index;
+    const int found = text_find(name, policy_names, SIM_POLICY_COUNT);
+    if (found < SIM_POLICY_COUNT) {
+        *policy = (sim_policy)found;
         return STATUS_OK;
     }
     return error_set(err, STATUS_INVALID, "policy '%.60s' is none of static, floating-w and greedy",

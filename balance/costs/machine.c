@@ -1,8 +1,9 @@
 #include "balance/costs/machine.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <stdbool.h>
-#include <string.h>
 
 const char *const bal_send_names[BAL_SEND_COUNT] = {
     [BAL_SEND_ASYNC] = "async",
@@ -12,9 +13,9 @@ const char *const bal_send_names[BAL_SEND_COUNT] = {
 
 status bal_send_parse(const char *name, bal_send *send, error_message *err)
 {
-    for (int index = 0; index < BAL_SEND_COUNT; index++) {
-        if (strcmp(name, bal_send_names[index]) != 0) continue;
-        *send = (bal_send)index;
+    const int found = text_find(name, bal_send_names, BAL_SEND_COUNT);
+    if (found < BAL_SEND_COUNT) {
+        *send = (bal_send)found;
         return STATUS_OK;
     }
     return error_set(err, STATUS_INVALID, "send '%.60s' is none of async, blocking and rendezvous",

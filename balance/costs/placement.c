@@ -1,5 +1,7 @@
 #include "balance/costs/placement.h"
 
+#include "base/text.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -13,12 +15,10 @@ const char *bal_placement_name(bal_placement placement)
 
 bool bal_placement_find(const char *name, bal_placement *placement)
 {
-    for (int index = 0; index < PLACEMENT_COUNT; index++) {
-        if (strcmp(name, names[index]) != 0) continue;
-        *placement = (bal_placement)index;
-        return true;
-    }
-    return false;
+    const int found = text_find(name, names, PLACEMENT_COUNT);
+    if (found == PLACEMENT_COUNT) return false;
+    *placement = (bal_placement)found;
+    return true;
 }
 
 int bal_stage_of(bal_placement placement, int rank_count, int chunk_count, int rank, int chunk)

@@ -56,19 +56,16 @@ exec_transport_options exec_transport_options_default(void)
     };
 }
 
-/// The number of a name, or -1.
+/// The number of a name; EXEC_TRANSPORT_COUNT: there is none.
 static int find(const char *name)
 {
-    for (int index = 0; index < EXEC_TRANSPORT_COUNT; index++) {
-        if (strcmp(exec_transport_names[index], name) == 0) return index;
-    }
-    return -1;
+    return text_find(name, exec_transport_names, EXEC_TRANSPORT_COUNT);
 }
 
 static status check_name(const char *name, error_message *err)
 {
     char suggestion[TEXT_SUGGESTION_BYTES];
-    if (find(name) >= 0) return STATUS_OK;
+    if (find(name) < EXEC_TRANSPORT_COUNT) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "unknown transport '%.60s'%s", name,
                      text_suggestion(name, exec_transport_names, EXEC_TRANSPORT_COUNT, suggestion));
 }
@@ -166,7 +163,8 @@ status exec_transport_check(const char *name, const char *device, error_message 
 
 bool exec_transport_is_leader(const char *name)
 {
-    if (find(name) < 0 || strcmp(name, "local") == 0) return find(name) >= 0;
+    if (find(name) == EXEC_TRANSPORT_COUNT) return false;
+    if (strcmp(name, "local") == 0) return true;
     return process.has_run ? process.speaks : launcher_rank() == 0;
 }
 

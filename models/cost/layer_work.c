@@ -575,6 +575,14 @@ static int64_t cast_bytes(const model_product *products, int count, const model_
     return bytes;
 }
 
+/// Those of all products of a layer.
+static int64_t all_cast_bytes(const model_layer_work *work, const model_shape *shape,
+                              model_pass pass)
+{
+    return saturating_add(cast_bytes(work->projections, work->projection_count, shape, pass),
+                          cast_bytes(work->mlps, work->mlp_count, shape, pass));
+}
+
 /// Kernels of a layer beside products, as Megatron starts them: norms, rotation, core, activation,
 /// residuals; unfused masks, softmax, dropout and copies between layouts of heads; experts' router
 /// with its sort, permutations and counts.
@@ -642,13 +650,11 @@ model_layer_work model_layer_work_of(const model_config *config, const model_sha
     work.mlp = products_work(work.mlps, work.mlp_count, pass);
     work.launches = launches_of(&view, shape, layer, pass, &work);
     if (pass != MODEL_PASS_BACKWARD_WEIGHT) {
-        const int64_t casts =
-            saturating_add(cast_bytes(work.projections, work.projection_count, shape, pass),
-                           cast_bytes(work.mlps, work.mlp_count, shape, pass));
         const elementwise_widths widths =
             elementwise_of(&share, shape, layer, pass == MODEL_PASS_FORWARD);
         work.elementwise.bytes = saturating_add(
-            elementwise_bytes(&share, &widths, dropout_mask_bytes(&share.slice, layer)), casts);
+            elementwise_bytes(&share, &widths, dropout_mask_bytes(&share.slice, layer)),
+            all_cast_bytes(&work, shape, pass));
     }
     return work;
 }
@@ -669,8 +675,7 @@ static void keep_latent_products(const model_config *slice, bool is_remade, mode
 
 /// Of queries, keys, values, the attention's output and the matrices of an MLP, one after the
 /// other, every second. Keys and values are one product with queries elsewhere.
-static void list_every_second_product(const gpu_share *share, const model_shape *shape,
-                                      model_layer_work *work)
+static void list_every_second_product(const gpu_share *share, model_layer_work *work)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
@@ -682,9 +687,6 @@ static void list_every_second_product(const gpu_share *share, const model_shape 
     make_products(projections, 2, share, work->projections);
     work->mlp_count = 1;
     make_products(&mlp, 1, share, work->mlps);
-    work->elementwise.bytes =
-        saturating_add(cast_bytes(work->projections, 2, shape, MODEL_PASS_FORWARD),
-                       cast_bytes(work->mlps, 1, shape, MODEL_PASS_FORWARD));
 }
 
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
@@ -716,8 +718,8 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) {
         remade.rest = all.rest;
         remade.own_rest = all.own_rest / 2; // the residual between attention and MLP
-        list_every_second_product(&share, shape, &work);
-        casts = work.elementwise.bytes;
+        list_every_second_product(&share, &work);
+        casts = all_cast_bytes(&work, shape, MODEL_PASS_FORWARD);
     }
     work.projection = products_work(work.projections, work.projection_count, MODEL_PASS_FORWARD);
     work.mlp = products_work(work.mlps, work.mlp_count, MODEL_PASS_FORWARD);

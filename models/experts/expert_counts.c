@@ -1,6 +1,7 @@
 #include "models/experts/expert_counts.h"
 
 #include "base/json.h"
+#include "base/sorter.h"
 #include "base/text.h"
 #include "traces/store/lines.h"
 
@@ -78,21 +79,20 @@ static status insert_sample(counts_builder *into, int at, const counted_row *row
     return STATUS_OK;
 }
 
+static int compare_iteration(const void *sample, const void *iteration)
+{
+    const int one = ((const counts_sample *)sample)->iteration;
+    const int other = *(const int *)iteration;
+    return (one > other) - (one < other);
+}
+
 /// How many samples come before an iteration. Files are in order, so the end is tried first.
 static int count_before(const counts_builder *from, int iteration)
 {
-    int low = 0;
-    int high = from->count;
-    if (high > 0 && from->samples[high - 1].iteration < iteration) return high;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (from->samples[middle].iteration < iteration) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    const int count = from->count;
+    if (count > 0 && from->samples[count - 1].iteration < iteration) return count;
+    return (int)sorted_place(from->samples, (size_t)count, sizeof *from->samples, &iteration,
+                             compare_iteration);
 }
 
 static status check_sum(const model_counts_shape *shape, const counted_row *row, error_message *err)

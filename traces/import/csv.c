@@ -214,11 +214,8 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     const char *name = trim(line + 1);
     const char *value = trim(equals + 1);
     if (name[0] == '\0') return line_error(file, err, "a key is missing before '='");
-    for (int known = 0; known < KEY_COUNT; known++) {
-        if (strcmp(name, key_names[known]) == 0) {
-            return put_known(csv, file, (key)known, value, err);
-        }
-    }
+    const int known = text_find(name, key_names, KEY_COUNT);
+    if (known < KEY_COUNT) return put_known(csv, file, (key)known, value, err);
     if (csv->file_count == 0) return trace_writer_put_note(csv->writer, name, value, err);
     char numbered[128];
     snprintf(numbered, sizeof numbered, "%.100s [%d]", name, csv->file_count + 1);
@@ -227,8 +224,8 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
 
 static status name_column(csv_file *file, const char *name, error_message *err)
 {
-    for (int index = 0; index < COLUMN_COUNT; index++) {
-        if (strcmp(name, column_names[index]) != 0) continue;
+    const int index = text_find(name, column_names, COLUMN_COUNT);
+    if (index < COLUMN_COUNT) {
         for (int cell = 0; cell < file->cell_count; cell++) {
             if (file->columns[cell] == (column)index) {
                 return line_error(file, err, "column %s is named twice", name);
