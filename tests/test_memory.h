@@ -1,9 +1,9 @@
 /// Memory for the tests of a group, released after the last of them:
-/// `cmocka_run_group_tests(tests, open_memory, close_memory)`.
+/// `run_all_tests(open_memory, close_memory)`.
 #pragma once
 
 #include "base/arena.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 static arena *memory;
 

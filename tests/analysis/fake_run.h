@@ -7,7 +7,7 @@
 #include "balance/metrics.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>

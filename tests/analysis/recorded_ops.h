@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 #include "traces/store/op_table.h"
 

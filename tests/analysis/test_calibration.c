@@ -3,7 +3,7 @@
 #include "analysis/calibration/calibration.h"
 #include "base/file.h"
 #include "tests/analysis/synthetic_runs.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static outcome predict(const ana_calibration *calibration, const synthetic_runs 
 
 /// Times that are made of known coefficients give them back, and those of nothing measured are what
 /// was known before.
-static void coefficients_come_back_from_runs_without_noise(void **state)
+TEST(coefficients_come_back_from_runs_without_noise)
 {
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t sizes[] = {1024, 2048, 4096};
@@ -91,7 +91,7 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
 
 /// Half of the runs fitted, the others predicted, for twenty seeds: 4 of 5 seeds would be enough
 /// for a true coverage of 0.9, and less than 0.75 on all of 20 would not be.
-static void intervals_cover_what_they_say(void **state)
+TEST(intervals_cover_what_they_say)
 {
     double coverage = 0;
     enum { SEEDS = 20 };
@@ -117,7 +117,7 @@ static void intervals_cover_what_they_say(void **state)
     if (coverage < 0.88 || coverage > 0.97) fail_msg("coverage %g", coverage);
 }
 
-static void equal_runs_are_fitted_by_what_they_have(void **state)
+TEST(equal_runs_are_fitted_by_what_they_have)
 {
     const ana_run_shape shape = {1, 4, 1, 64, 1, 2, 64, 1000, 1, 1, 1};
     const ana_run_shape shapes[] = {shape, shape, shape, shape, shape};
@@ -145,7 +145,7 @@ static int by_value(const void *left, const void *right)
 }
 
 /// Draws of one point spread as its prediction does, and are shared by points of one draw.
-static void draws_spread_as_predictions_do(void **state)
+TEST(draws_spread_as_predictions_do)
 {
     enum { DRAWS = 2000 };
     synthetic_machine machine = synthetic_machine_default();
@@ -187,7 +187,7 @@ static void draws_spread_as_predictions_do(void **state)
 }
 
 /// A further measurement is weighed by how sure it is: from sure of what was there to sure of it.
-static void what_is_learnt_is_taken_over(void **state)
+TEST(what_is_learnt_is_taken_over)
 {
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t size = 1024;
@@ -204,7 +204,7 @@ static void what_is_learnt_is_taken_over(void **state)
     assert_close(found.logs[ANA_TERM_LAYER], layer, 1e-6);
 }
 
-static void a_file_says_what_was_fitted(void **state)
+TEST(a_file_says_what_was_fitted)
 {
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
@@ -233,7 +233,7 @@ static void a_file_says_what_was_fitted(void **state)
     text_free(&again);
 }
 
-static void a_changed_file_is_refused(void **state)
+TEST(a_changed_file_is_refused)
 {
     ana_calibration read;
     const char text[] = "{\"schema\":\"dynmo-calibration/1\"}";
@@ -266,14 +266,5 @@ static void a_changed_file_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coefficients_come_back_from_runs_without_noise),
-        cmocka_unit_test(intervals_cover_what_they_say),
-        cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
-        cmocka_unit_test(what_is_learnt_is_taken_over),
-        cmocka_unit_test(draws_spread_as_predictions_do),
-        cmocka_unit_test(a_file_says_what_was_fitted),
-        cmocka_unit_test(a_changed_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -50,7 +50,7 @@ static void assert_cause(const ana_check *check, ana_check_cause_kind kind)
     assert_int_equal(check->verdict, ANA_CHECK_DEPARTS);
 }
 
-static void a_run_as_predicted_agrees(void **state)
+TEST(a_run_as_predicted_agrees)
 {
     const fake_run measured = fake_run_default(TRACE_RUN_EXEC);
 
@@ -167,7 +167,7 @@ static bool is_said(const ana_check *check, const char *words)
     return found;
 }
 
-static void every_fault_is_found_with_its_cause(void **state)
+TEST(every_fault_is_found_with_its_cause)
 {
     for (size_t each = 0; each < sizeof faults / sizeof faults[0]; each++) {
         const fault *given = &faults[each];
@@ -195,7 +195,7 @@ static void every_fault_is_found_with_its_cause(void **state)
     }
 }
 
-static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
+TEST(a_faster_run_departs_unless_only_slower_ones_shall)
 {
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
@@ -211,7 +211,7 @@ static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
 }
 
-static void too_few_iterations_are_undecided(void **state)
+TEST(too_few_iterations_are_undecided)
 {
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     measured.iteration_count = 11;
@@ -225,7 +225,7 @@ static void too_few_iterations_are_undecided(void **state)
     assert_int_equal(check->quantities[check->length].change.needed_count, 12);
 }
 
-static void missing_iterations_are_told_and_the_others_compared(void **state)
+TEST(missing_iterations_are_told_and_the_others_compared)
 {
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     measured.left_out = 5;
@@ -268,7 +268,7 @@ static status read_changed(const char *text, ana_observed *read)
     return result;
 }
 
-static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state)
+TEST(a_run_that_was_interrupted_is_checked_as_far_as_it_went)
 {
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     const ana_check_options options = ana_check_options_default();
@@ -286,7 +286,7 @@ static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state
     assert_non_null(strstr(check->notes[1], "peak memory is not known of both"));
 }
 
-static void a_store_of_nonsense_is_refused_or_left_out(void **state)
+TEST(a_store_of_nonsense_is_refused_or_left_out)
 {
     ana_observed read;
     assert_int_equal(read_changed("UPDATE rank_work SET rank = 4000 + place", &read), STATUS_OK);
@@ -299,7 +299,7 @@ static void a_store_of_nonsense_is_refused_or_left_out(void **state)
     assert_int_equal(read_changed("UPDATE result SET result_json = '[]'", &read), STATUS_FORMAT);
 }
 
-static void runs_without_common_iterations_are_compared_in_their_order(void **state)
+TEST(runs_without_common_iterations_are_compared_in_their_order)
 {
     fake_run plan = fake_run_default(TRACE_RUN_EXEC);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
@@ -326,7 +326,7 @@ static void assert_refused(const fake_run *plan, const fake_run *measured,
         STATUS_INVALID, message);
 }
 
-static void other_schedules_and_a_warm_up_of_all_are_refused(void **state)
+TEST(other_schedules_and_a_warm_up_of_all_are_refused)
 {
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
@@ -338,7 +338,7 @@ static void other_schedules_and_a_warm_up_of_all_are_refused(void **state)
     assert_refused(&plan, &measured, &options, "--warmup 40 leaves none of the 40 iterations");
 }
 
-static void runs_without_iterations_are_refused(void **state)
+TEST(runs_without_iterations_are_refused)
 {
     const fake_run empty = {
         .name = "empty", .kind = TRACE_RUN_EXEC, .schedule = "zb-h1", .is_unfinished = true};
@@ -360,7 +360,7 @@ static void runs_without_iterations_are_refused(void **state)
 /// Pairs of runs of one plan, with the noise of a busy machine: none may be said to depart more
 /// often than 5 of 100, and none does. With a rank that is slower by 15 % under a tolerance of 5 %:
 /// found, with the right cause, in at least 9 of 10.
-static void a_slow_rank_is_found_through_noise_and_noise_is_no_departure(void **state)
+TEST(a_slow_rank_is_found_through_noise_and_noise_is_no_departure)
 {
     enum { TRIALS = 40 };
     for (int is_slow = 0; is_slow < 2; is_slow++) {
@@ -395,7 +395,7 @@ static ana_shift pairs(const double *values, int count, double alpha)
 
 /// Of 12 values the sign test at 5 % takes the third smallest and the third largest:
 /// P(at most 2 of 12) = 79 / 4096 = 0.0193, P(at most 3) = 0.073.
-static void order_statistics_are_those_of_the_sign_test(void **state)
+TEST(order_statistics_are_those_of_the_sign_test)
 {
     const double values[] = {5, 1, 9, 3, 12, 7, 2, 11, 4, 10, 6, 8};
 
@@ -408,7 +408,7 @@ static void order_statistics_are_those_of_the_sign_test(void **state)
 }
 
 /// 2 / 2^n <= 0.05 first at n = 6.
-static void fewer_values_than_the_confidence_needs_have_no_interval(void **state)
+TEST(fewer_values_than_the_confidence_needs_have_no_interval)
 {
     const double values[] = {1, 1, 1, 1, 1, 1};
     assert_false(pairs(values, 5, 0.05).is_bounded);
@@ -418,7 +418,7 @@ static void fewer_values_than_the_confidence_needs_have_no_interval(void **state
 }
 
 /// Two plateaus: neighbours tell the same, so the interval covers both.
-static void values_that_resemble_their_neighbours_widen_the_interval(void **state)
+TEST(values_that_resemble_their_neighbours_widen_the_interval)
 {
     double values[60];
     for (int index = 0; index < 60; index++) {
@@ -466,14 +466,14 @@ static int departing_of(double median, double alpha, uint64_t seed)
 /// A change whose median is the tolerance itself is the hardest that must not depart. Both tests of
 /// a quantity together, of the whole and of its end: 5 %, and three standard errors of grace,
 /// 0.05 + 3 sqrt(0.05 x 0.95 / 4000) = 0.0603.
-static void what_is_at_the_tolerance_departs_as_rarely_as_promised(void **state)
+TEST(what_is_at_the_tolerance_departs_as_rarely_as_promised)
 {
     const int departing = departing_of(0.05, 0.05, 13);
     print_message("at the tolerance %d of %d depart\n", departing, DRAWS);
     assert_in_range(departing, 0, (int)(0.0603 * DRAWS));
 }
 
-static void warm_up_is_as_long_as_iterations_are_slower_than_the_rest(void **state)
+TEST(warm_up_is_as_long_as_iterations_are_slower_than_the_rest)
 {
     double changes[40];
     for (int index = 0; index < 40; index++) {
@@ -491,7 +491,7 @@ static void warm_up_is_as_long_as_iterations_are_slower_than_the_rest(void **sta
     assert_int_equal(ana_check_warmup_of(changes, 12, memory), 0);
 }
 
-static void a_departure_begins_where_more_depart_than_not(void **state)
+TEST(a_departure_begins_where_more_depart_than_not)
 {
     const double changes[] = {0, 0, 0.2, 0, 0, 0.2, 0.2, 0, 0.2, 0.2};
     assert_int_equal(ana_check_since(changes, 10, 0.05), 5);
@@ -501,24 +501,5 @@ static void a_departure_begins_where_more_depart_than_not(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_as_predicted_agrees),
-        cmocka_unit_test(every_fault_is_found_with_its_cause),
-        cmocka_unit_test(a_faster_run_departs_unless_only_slower_ones_shall),
-        cmocka_unit_test(too_few_iterations_are_undecided),
-        cmocka_unit_test(missing_iterations_are_told_and_the_others_compared),
-        cmocka_unit_test(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
-        cmocka_unit_test(a_store_of_nonsense_is_refused_or_left_out),
-        cmocka_unit_test(runs_without_common_iterations_are_compared_in_their_order),
-        cmocka_unit_test(other_schedules_and_a_warm_up_of_all_are_refused),
-        cmocka_unit_test(runs_without_iterations_are_refused),
-        cmocka_unit_test(a_slow_rank_is_found_through_noise_and_noise_is_no_departure),
-        cmocka_unit_test(order_statistics_are_those_of_the_sign_test),
-        cmocka_unit_test(fewer_values_than_the_confidence_needs_have_no_interval),
-        cmocka_unit_test(values_that_resemble_their_neighbours_widen_the_interval),
-        cmocka_unit_test(what_is_at_the_tolerance_departs_as_rarely_as_promised),
-        cmocka_unit_test(warm_up_is_as_long_as_iterations_are_slower_than_the_rest),
-        cmocka_unit_test(a_departure_begins_where_more_depart_than_not),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

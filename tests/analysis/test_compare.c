@@ -9,7 +9,7 @@
 #include "balance/plan.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 #include "traces/store/runs.h"
 
@@ -52,7 +52,7 @@ static trace_store *record(void)
     return store;
 }
 
-static void rows_are_relative_to_even_and_tuned(void **state)
+TEST(rows_are_relative_to_even_and_tuned)
 {
     open_study(STUDY(""));
 
@@ -72,7 +72,7 @@ static void rows_are_relative_to_even_and_tuned(void **state)
     close_study();
 }
 
-static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
+TEST(a_row_that_fits_nowhere_is_an_outcome_until_all_are)
 {
     open_study(STUDY(",\"cluster\":{\"memory_bytes\":1700000000},\"balancing\":"
                      "[{\"balancer\":\"even\"},{\"balancer\":\"partition\"}]"));
@@ -91,7 +91,7 @@ static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
     close_study();
 }
 
-static void the_record_holds_what_was_played(void **state)
+TEST(the_record_holds_what_was_played)
 {
     open_study(STUDY(""));
     ana_recorded recorded;
@@ -131,7 +131,7 @@ static void the_record_holds_what_was_played(void **state)
     close_study();
 }
 
-static void a_store_without_a_simulation_is_told_apart(void **state)
+TEST(a_store_without_a_simulation_is_told_apart)
 {
     trace_store *store = NULL;
     ana_recorded recorded;
@@ -154,7 +154,7 @@ static void count_step(void *context)
     ++*(int64_t *)context;
 }
 
-static void what_a_row_is_compared_with_is_played_beside_it(void **state)
+TEST(what_a_row_is_compared_with_is_played_beside_it)
 {
     open_study(FREEZING
                "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"repack\":{"
@@ -179,7 +179,7 @@ static void what_a_row_is_compared_with_is_played_beside_it(void **state)
     close_study();
 }
 
-static void the_record_follows_a_pipeline_that_shrinks(void **state)
+TEST(the_record_follows_a_pipeline_that_shrinks)
 {
     open_study(
         FREEZING
@@ -211,7 +211,7 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
 }
 
 /// Every second iteration keeps its plan, and of the others more move than are kept.
-static void decisions_are_counted_beyond_what_is_kept(void **state)
+TEST(decisions_are_counted_beyond_what_is_kept)
 {
     ana_course course = {.memory = memory};
     for (int iteration = 0; iteration < 2 * ANA_COURSE_MAX + 4; iteration++) {
@@ -236,7 +236,7 @@ static void decisions_are_counted_beyond_what_is_kept(void **state)
     assert_int_equal(course.moves[2].migration_ns, 7);
 }
 
-static void splits_are_kept_where_they_change_and_always_the_last(void **state)
+TEST(splits_are_kept_where_they_change_and_always_the_last)
 {
     ana_splits splits;
     ana_splits_init(&splits, 2, memory);
@@ -349,7 +349,7 @@ static int64_t exhaustive(const bal_layer_costs *costs, int rank_count)
     return best;
 }
 
-static void it_is_the_smallest_over_all_plans(void **state)
+TEST(it_is_the_smallest_over_all_plans)
 {
     rng random = rng_init(7, 0);
     for (int round = 0; round < 300; round++) {
@@ -368,7 +368,7 @@ static void it_is_the_smallest_over_all_plans(void **state)
     }
 }
 
-static void work_beyond_64_bits_is_refused(void **state)
+TEST(work_beyond_64_bits_is_refused)
 {
     static const int64_t ns[] = {INT64_MAX / 8};
     const bal_layer_costs costs = {.layer_count = 1,
@@ -386,17 +386,5 @@ static void work_beyond_64_bits_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_relative_to_even_and_tuned),
-        cmocka_unit_test(a_row_that_fits_nowhere_is_an_outcome_until_all_are),
-        cmocka_unit_test(the_record_holds_what_was_played),
-        cmocka_unit_test(what_a_row_is_compared_with_is_played_beside_it),
-        cmocka_unit_test(the_record_follows_a_pipeline_that_shrinks),
-        cmocka_unit_test(a_store_without_a_simulation_is_told_apart),
-        cmocka_unit_test(decisions_are_counted_beyond_what_is_kept),
-        cmocka_unit_test(splits_are_kept_where_they_change_and_always_the_last),
-        cmocka_unit_test(it_is_the_smallest_over_all_plans),
-        cmocka_unit_test(work_beyond_64_bits_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -3,7 +3,7 @@
 /// prototypes took, potentials against their definition.
 #include "analysis/converge/converge_instance.h"
 
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <gsl/gsl_eigen.h>
@@ -96,7 +96,7 @@ static void look_at_eigenvalues(const ana_graph *graph)
     gsl_matrix_free(laplacian);
 }
 
-static void graphs_are_their_definitions(void **state)
+TEST(graphs_are_their_definitions)
 {
     for (int kind = 0; kind < ANA_GRAPH_COUNT; kind++) {
         for (int nodes = 2; nodes <= GRAPH_MAX; nodes++) {
@@ -108,7 +108,7 @@ static void graphs_are_their_definitions(void **state)
     }
 }
 
-static void what_means_nothing_is_refused(void **state)
+TEST(what_means_nothing_is_refused)
 {
     static const struct {
         const ana_scheme *scheme;
@@ -238,7 +238,7 @@ static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t 
     }
 }
 
-static void max_neighbor_is_played_as_defined(void **state)
+TEST(max_neighbor_is_played_as_defined)
 {
     static const int sizes[] = {2, 3, 4, 5, 8, 9, 33, 64, 66, 128, 130};
     for (int kind = 0; kind < ANA_GRAPH_DYNAMIC; kind++) {
@@ -256,7 +256,7 @@ static void max_neighbor_is_played_as_defined(void **state)
 
 /// The dynamic graph is the path through the nodes in order of load, of whatever round: it stays in
 /// that order, so nothing else need be played.
-static void loads_on_the_dynamic_path_stay_in_order(void **state)
+TEST(loads_on_the_dynamic_path_stay_in_order)
 {
     ana_graph graph = {0};
     ana_scheme_run run = {0};
@@ -275,7 +275,7 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
     }
 }
 
-static void the_potential_is_the_sum_over_all_pairs(void **state)
+TEST(the_potential_is_the_sum_over_all_pairs)
 {
     rng random = rng_init(1, 1);
     for (int nodes = 1; nodes <= 70; nodes++) {
@@ -300,7 +300,7 @@ static void the_potential_is_the_sum_over_all_pairs(void **state)
 
 /// Rounds measured with a prototype in another language until phi <= 1, from a point load; odd-even
 /// from a step.
-static void schemes_take_the_rounds_of_the_prototypes(void **state)
+TEST(schemes_take_the_rounds_of_the_prototypes)
 {
     const ana_scheme *const odd_even = &ana_scheme_odd_even;
     const ana_scheme *const first = &ana_scheme_first_order;
@@ -350,7 +350,7 @@ static double squares_of(const ana_scheme_run *run)
 
 /// Odd-even on the complete graph: pairs of the k-th heaviest with the k-th lightest halve the sum
 /// of squares in every round.
-static void the_fold_halves_the_squares_in_every_round(void **state)
+TEST(the_fold_halves_the_squares_in_every_round)
 {
     for (int nodes = 2; nodes <= 500; nodes = nodes * 3 / 2 + 1) {
         ana_graph graph = {0};
@@ -373,14 +373,5 @@ static void the_fold_halves_the_squares_in_every_round(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs_are_their_definitions),
-        cmocka_unit_test(what_means_nothing_is_refused),
-        cmocka_unit_test(max_neighbor_is_played_as_defined),
-        cmocka_unit_test(loads_on_the_dynamic_path_stay_in_order),
-        cmocka_unit_test(the_potential_is_the_sum_over_all_pairs),
-        cmocka_unit_test(schemes_take_the_rounds_of_the_prototypes),
-        cmocka_unit_test(the_fold_halves_the_squares_in_every_round),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -63,7 +63,7 @@ static void draw(uint64_t seed, int64_t *loads)
     }
 }
 
-static void gains_are_ordered(void **state)
+TEST(gains_are_ordered)
 {
     static const char *const schedules[] = {"1f1b", "gpipe"};
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -86,7 +86,7 @@ static void gains_are_ordered(void **state)
 }
 
 /// Playing a row's own plan iteration by iteration gives the length that the replay gave the row.
-static void plans_take_what_rows_take(void **state)
+TEST(plans_take_what_rows_take)
 {
     static int64_t loads[ITERATIONS * LAYERS];
     int64_t taken[ITERATIONS];
@@ -106,7 +106,7 @@ static void plans_take_what_rows_take(void **state)
 }
 
 /// A sample stands for two iterations, of which one pays for the moves.
-static void a_sampled_run_pays_for_moves_once_per_sample(void **state)
+TEST(a_sampled_run_pays_for_moves_once_per_sample)
 {
     static int64_t loads[ITERATIONS * LAYERS];
     draw(3, loads);
@@ -126,7 +126,7 @@ static void a_sampled_run_pays_for_moves_once_per_sample(void **state)
 }
 
 /// No split in three stages that is kept has a slowest stage that is faster, by trying them all.
-static void the_kept_split_is_the_best_of_all(void **state)
+TEST(the_kept_split_is_the_best_of_all)
 {
     static int64_t loads[ITERATIONS * LAYERS];
     draw(7, loads);
@@ -166,7 +166,7 @@ static void fill(int64_t *loads)
     }
 }
 
-static void every_sample_is_an_iteration(void **state)
+TEST(every_sample_is_an_iteration)
 {
     int64_t loads[SAMPLED * SAMPLED_LAYERS];
     loads_source source = {.layer_count = SAMPLED_LAYERS,
@@ -193,7 +193,7 @@ static void every_sample_is_an_iteration(void **state)
     assert_int_equal(costs.forward_ns[1] + costs.backward_input_ns[1], 301);
 }
 
-static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
+TEST(samples_beyond_the_limit_are_thinned_out_evenly)
 {
     int64_t loads[SAMPLED * SAMPLED_LAYERS];
     loads_source source = {
@@ -233,7 +233,7 @@ static status two_columns(void *context, int iteration, bal_layer_costs *costs, 
     return STATUS_OK;
 }
 
-static void iterations_of_other_layers_are_invalid(void **state)
+TEST(iterations_of_other_layers_are_invalid)
 {
     const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
     ana_series series = {.count = -7};
@@ -256,7 +256,7 @@ static ana_gain_interval interval_of(const int64_t *baseline, const int64_t *oth
 
 /// Runs whose true gain is 5 %, with independent noise: the interval holds it nearly as often as it
 /// says.
-static void the_interval_covers_the_truth(void **state)
+TEST(the_interval_covers_the_truth)
 {
     enum { RUNS = 200 };
     int covered = 0;
@@ -276,7 +276,7 @@ static void the_interval_covers_the_truth(void **state)
 }
 
 /// Slow waves make neighbours alike: drawing them one by one would make the interval too narrow.
-static void blocks_are_as_long_as_what_persists(void **state)
+TEST(blocks_are_as_long_as_what_persists)
 {
     int64_t baseline[COUNT];
     int64_t other[COUNT];
@@ -300,7 +300,7 @@ static void blocks_are_as_long_as_what_persists(void **state)
     assert_true(waves.high - waves.low > 1.5 * (shuffled.high - shuffled.low));
 }
 
-static void few_iterations_have_no_interval(void **state)
+TEST(few_iterations_have_no_interval)
 {
     const int64_t baseline[ANA_BOOTSTRAP_COUNT_MIN] = {3, 1, 1, 1};
     const int64_t other[ANA_BOOTSTRAP_COUNT_MIN] = {1, 1, 1, 1};
@@ -328,7 +328,7 @@ static void expect(ana_evidence evidence, ana_verdict verdict, ana_ground ground
     assert_string_equal(ana_ground_name(judgement.ground), ana_ground_name(ground));
 }
 
-static void the_verdict_follows_the_rules_in_their_order(void **state)
+TEST(the_verdict_follows_the_rules_in_their_order)
 {
     ana_evidence good = evidence_of(0.02, 0.05, 0.2);
     expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
@@ -350,7 +350,7 @@ static void the_verdict_follows_the_rules_in_their_order(void **state)
 }
 
 /// Half the width is 1.5 %, the distance to the threshold 0.5 %: nine times the iterations.
-static void the_iterations_that_would_decide_grow_with_the_square(void **state)
+TEST(the_iterations_that_would_decide_grow_with_the_square)
 {
     const ana_evidence near = evidence_of(0, 0.03, 0.2);
     ana_evidence on_it = evidence_of(0, 0.02, 0.2);
@@ -362,19 +362,5 @@ static void the_iterations_that_would_decide_grow_with_the_square(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gains_are_ordered),
-        cmocka_unit_test(plans_take_what_rows_take),
-        cmocka_unit_test(a_sampled_run_pays_for_moves_once_per_sample),
-        cmocka_unit_test(the_kept_split_is_the_best_of_all),
-        cmocka_unit_test(every_sample_is_an_iteration),
-        cmocka_unit_test(samples_beyond_the_limit_are_thinned_out_evenly),
-        cmocka_unit_test(iterations_of_other_layers_are_invalid),
-        cmocka_unit_test(the_interval_covers_the_truth),
-        cmocka_unit_test(blocks_are_as_long_as_what_persists),
-        cmocka_unit_test(few_iterations_have_no_interval),
-        cmocka_unit_test(the_verdict_follows_the_rules_in_their_order),
-        cmocka_unit_test(the_iterations_that_would_decide_grow_with_the_square),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

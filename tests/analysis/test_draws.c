@@ -62,7 +62,7 @@ static int find(const ana_draws *draws, const char *path, const char *scope)
     return -1;
 }
 
-static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
+TEST_BETWEEN(what_is_assumed_is_uncertain_for_each_kind_of_gpu, NULL, close_fixture)
 {
     int same = 0;
     open_fixture("{\"draws\":64,\"model_error\":0}");
@@ -87,7 +87,7 @@ static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
     assert_true(draws->points[1].has[second] && !draws->points[1].has[first]);
 }
 
-static void values_are_stratified_and_the_same_at_all_points(void **state)
+TEST_BETWEEN(values_are_stratified_and_the_same_at_all_points, NULL, close_fixture)
 {
     open_fixture("{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -108,7 +108,7 @@ static void values_are_stratified_and_the_same_at_all_points(void **state)
 
 /// The cost model's error multiplies times: the same at equal points, and related at related ones,
 /// which are therefore told apart better than either is known.
-static void related_points_share_the_error_of_the_cost_model(void **state)
+TEST_BETWEEN(related_points_share_the_error_of_the_cost_model, NULL, close_fixture)
 {
     open_fixture("{\"draws\":64,\"model_error\":0.05}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -131,7 +131,7 @@ static void related_points_share_the_error_of_the_cost_model(void **state)
 }
 
 /// A draw's study holds the drawn values; of a link the other half stays.
-static void changes_put_the_values_into_the_study(void **state)
+TEST_BETWEEN(changes_put_the_values_into_the_study, NULL, close_fixture)
 {
     text_buffer changes = {0};
     open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
@@ -151,7 +151,7 @@ static void changes_put_the_values_into_the_study(void **state)
     text_free(&changes);
 }
 
-static void whole_numbers_are_found_out(void **state)
+TEST_BETWEEN(whole_numbers_are_found_out, NULL, close_fixture)
 {
     open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
                  "\"training.microbatches\":[4,9],"
@@ -169,7 +169,7 @@ static void whole_numbers_are_found_out(void **state)
     }
 }
 
-static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
+TEST_BETWEEN(what_the_study_does_not_take_is_refused_before_drawing, NULL, close_fixture)
 {
     open_fixture("{\"ranges\":{\"training.microbatches\":[-4,9]}}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -195,7 +195,7 @@ static status read_section(const char *text, ana_uncertainty *uncertainty, error
     return result;
 }
 
-static void quantiles_are_those_of_the_distribution(void **state)
+TEST(quantiles_are_those_of_the_distribution)
 {
     const ana_range uniform = {ANA_UNIFORM, false, 2, 6, 0};
     const ana_range logarithmic = {ANA_LOG_UNIFORM, false, 1, 100, 0};
@@ -215,7 +215,7 @@ static void quantiles_are_those_of_the_distribution(void **state)
     }
 }
 
-static void a_section_is_read(void **state)
+TEST(a_section_is_read)
 {
     ana_uncertainty read = {0};
 
@@ -238,7 +238,7 @@ static void a_section_is_read(void **state)
     assert_true(read.ranges_assumed && read.range_count == 0 && read.calibration == NULL);
 }
 
-static void malformed_sections_are_refused_by_name(void **state)
+TEST(malformed_sections_are_refused_by_name)
 {
     static const struct {
         const char *text;
@@ -273,7 +273,7 @@ static void malformed_sections_are_refused_by_name(void **state)
     }
 }
 
-static void long_runs_are_drawn_less_unless_told(void **state)
+TEST(long_runs_are_drawn_less_unless_told)
 {
     ana_uncertainty free_choice = {.draw_count = 128, .point_count = 32};
     ana_uncertainty short_runs = free_choice;
@@ -291,18 +291,5 @@ static void long_runs_are_drawn_less_unless_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_assumed_is_uncertain_for_each_kind_of_gpu, close_fixture),
-        cmocka_unit_test_teardown(values_are_stratified_and_the_same_at_all_points, close_fixture),
-        cmocka_unit_test_teardown(related_points_share_the_error_of_the_cost_model, close_fixture),
-        cmocka_unit_test_teardown(changes_put_the_values_into_the_study, close_fixture),
-        cmocka_unit_test_teardown(whole_numbers_are_found_out, close_fixture),
-        cmocka_unit_test_teardown(what_the_study_does_not_take_is_refused_before_drawing,
-                                  close_fixture),
-        cmocka_unit_test(quantiles_are_those_of_the_distribution),
-        cmocka_unit_test(a_section_is_read),
-        cmocka_unit_test(malformed_sections_are_refused_by_name),
-        cmocka_unit_test(long_runs_are_drawn_less_unless_told),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -97,7 +97,7 @@ static const recipe recipes[] = {
      .code = STATUS_INVALID},
 };
 
-static void recipes_give_back_whole_nodes(void **state)
+TEST(recipes_give_back_whole_nodes)
 {
     for (size_t each = 0; each < sizeof recipes / sizeof recipes[0]; each++) {
         const recipe *of = &recipes[each];
@@ -114,7 +114,7 @@ static void recipes_give_back_whole_nodes(void **state)
     }
 }
 
-static void more_specs_than_an_index_holds_are_refused(void **state)
+TEST(more_specs_than_an_index_holds_are_refused)
 {
     const int first_layer[] = {0, 2147483000};
     const int own_rank = 0;
@@ -135,9 +135,5 @@ static void more_specs_than_an_index_holds_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_give_back_whole_nodes),
-        cmocka_unit_test(more_specs_than_an_index_holds_are_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// was, and of shards, is shown by tests/cli/study_store.sh and shards.sh.
 #include "analysis/shards/kept_run.h"
 #include "base/file.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,9 @@ static ana_kept_state state_of(const ana_kept_options *options)
     return state;
 }
 
-static void what_results_depend_on_makes_another_run(void **state)
+#define IN_FOLDER(test) TEST_BETWEEN(test, make_folder, remove_folder)
+
+IN_FOLDER(what_results_depend_on_makes_another_run)
 {
     const ana_kept_options options = options_default();
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
@@ -79,7 +81,7 @@ static void what_results_depend_on_makes_another_run(void **state)
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
 }
 
-static void a_configuration_of_no_json_or_of_the_store_itself_is_refused(void **state)
+IN_FOLDER(a_configuration_of_no_json_or_of_the_store_itself_is_refused)
 {
     ana_kept_run *kept = NULL;
     ana_kept_options options = options_default();
@@ -93,13 +95,7 @@ static void a_configuration_of_no_json_or_of_the_store_itself_is_refused(void **
     assert_null(kept);
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(what_results_depend_on_makes_another_run),
-        IN_FOLDER(a_configuration_of_no_json_or_of_the_store_itself_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -18,7 +18,7 @@ static status open_text(const char *text)
     return ana_matrix_open("s.json", text, memory, &matrix, &why);
 }
 
-static void points_are_those_of_nested_loops(void **state)
+TEST(points_are_those_of_nested_loops)
 {
     text_buffer point = {0};
     text_buffer looped = {0};
@@ -55,7 +55,7 @@ static void points_are_those_of_nested_loops(void **state)
     text_free(&found);
 }
 
-static void rows_of_balancing_are_the_last_axis(void **state)
+TEST(rows_of_balancing_are_the_last_axis)
 {
     assert_ok(open_text(STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
                               "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
@@ -67,7 +67,7 @@ static void rows_of_balancing_are_the_last_axis(void **state)
     assert_int_equal(ana_matrix_base_point(&matrix), 0);
 }
 
-static void what_is_no_matrix_is_refused(void **state)
+TEST(what_is_no_matrix_is_refused)
 {
     assert_fails(open_text(STUDY(",\"vary\":{}")), STATUS_FORMAT,
                  "s.json: vary: needs at least one axis");
@@ -95,7 +95,7 @@ static void what_is_no_matrix_is_refused(void **state)
 }
 
 /// Nine axes of ten values.
-static void a_thousand_million_points_are_too_many(void **state)
+TEST(a_thousand_million_points_are_too_many)
 {
     text_buffer text = {0};
     static const char *const axes[] = {"nodes",        "gpus",         "links.shared",
@@ -115,11 +115,5 @@ static void a_thousand_million_points_are_too_many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_are_those_of_nested_loops),
-        cmocka_unit_test(rows_of_balancing_are_the_last_axis),
-        cmocka_unit_test(what_is_no_matrix_is_refused),
-        cmocka_unit_test(a_thousand_million_points_are_too_many),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -4,7 +4,7 @@
 #include "analysis/study/setup.h"
 #include "analysis/whatif/point.h"
 #include "base/json.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void assert_refused(const char *changes, ana_refusal refusal, const char 
     assert_string_equal(point.message, message);
 }
 
-static void figures_follow_from_the_mean_iteration(void **state)
+TEST(figures_follow_from_the_mean_iteration)
 {
     const ana_point point =
         evaluate("{\"training.tokens\":1000000,\"training.data_parallel\":2,"
@@ -61,14 +61,14 @@ static void figures_follow_from_the_mean_iteration(void **state)
     assert_true(point.bound_ns > 0 && point.bound_ns <= point.iteration_ns);
 }
 
-static void gpus_are_those_that_are_rented(void **state)
+TEST(gpus_are_those_that_are_rented)
 {
     assert_close(evaluate("{}").gpu_count, 4, 0);
     assert_close(evaluate("{\"cluster.gpus\":7}").gpu_count, 7, 0);
     assert_close(evaluate("{\"cluster.nodes\":2}").gpu_count, 16, 0);
 }
 
-static void the_global_batch_is_held(void **state)
+TEST(the_global_batch_is_held)
 {
     // 48 sequences as 12 microbatches of 1 on 4 replicas, and 3 of 2 on 8: the same tokens a step.
     const ana_point one = evaluate("{\"training.microbatches\":null,\"training.global_batch\":48,"
@@ -84,7 +84,7 @@ static void the_global_batch_is_held(void **state)
     assert_true(one.training == other.training);
 }
 
-static void every_point_that_cannot_be_says_why(void **state)
+TEST(every_point_that_cannot_be_says_why)
 {
     assert_refused("{\"pipeline.stages\":15}", ANA_REFUSAL_STAGES,
                    "pipeline.stages: 15 stages of 1 chunks need at least 15 layers, there are 14");
@@ -115,7 +115,7 @@ static void every_point_that_cannot_be_says_why(void **state)
 }
 
 /// What is said to be missing is just what is missing.
-static void memory_that_is_missing_is_counted_to_the_byte(void **state)
+TEST(memory_that_is_missing_is_counted_to_the_byte)
 {
     static const char *const balancers[] = {"even", "partition"};
     const int64_t little = 2660000000; // a little more than the reserve
@@ -147,7 +147,7 @@ static uint64_t training_of(const char *changes)
     return point.training;
 }
 
-static void trainings_are_told_apart_by_what_really_changes(void **state)
+TEST(trainings_are_told_apart_by_what_really_changes)
 {
     static const char *const same[] = {
         ",\"pipeline.stages\":2", ",\"pipeline.schedule\":\"zb-h1\"",
@@ -182,7 +182,7 @@ static void trainings_are_told_apart_by_what_really_changes(void **state)
 }
 
 /// Every schedule and balancer, over a case that changes costs.
-static void no_mean_iteration_is_shorter_than_the_bound(void **state)
+TEST(no_mean_iteration_is_shorter_than_the_bound)
 {
     static const char *const schedules[] = {"gpipe",  "1f1b", "zb-h1", "zb-h2", "interleaved-1f1b",
                                             "zb-auto"};
@@ -210,7 +210,7 @@ static ana_model_inputs *find(ana_setup_cache *cache, int key)
     return ana_setup_cache_inputs(cache, (const char *)&key, sizeof key);
 }
 
-static void inputs_are_found_by_their_bytes_until_others_take_their_place(void **state)
+TEST(inputs_are_found_by_their_bytes_until_others_take_their_place)
 {
     (void)state;
     ana_setup_cache *cache = ana_setup_cache_create(0);
@@ -264,7 +264,7 @@ static double played_ns(ana_point_worker *by, int variant)
     return point.refusal == ANA_REFUSAL_NONE ? point.iteration_ns + 1e-3 * point.bound_ns : -1;
 }
 
-static void points_cost_the_same_whatever_was_played_before(void **state)
+TEST(points_cost_the_same_whatever_was_played_before)
 {
     double alone[16];
     ana_point_worker *busy = ana_point_worker_create();
@@ -287,7 +287,7 @@ static void points_cost_the_same_whatever_was_played_before(void **state)
 
 /// By the definition: six for each weight and token, and attention below its diagonal (of F and B,
 /// one product for scores and one for values), over the GPUs that work.
-static void flop_of_the_model_are_those_of_its_weights_and_attention(void **state)
+TEST(flop_of_the_model_are_those_of_its_weights_and_attention)
 {
     enum { LAYERS = 24, WIDTH = 1024, WORDS = 50257, TOKENS = 1024, GPUS = 4 };
     ana_point point;
@@ -304,17 +304,5 @@ static void flop_of_the_model_are_those_of_its_weights_and_attention(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_follow_from_the_mean_iteration),
-        cmocka_unit_test(gpus_are_those_that_are_rented),
-        cmocka_unit_test(the_global_batch_is_held),
-        cmocka_unit_test(every_point_that_cannot_be_says_why),
-        cmocka_unit_test(memory_that_is_missing_is_counted_to_the_byte),
-        cmocka_unit_test(trainings_are_told_apart_by_what_really_changes),
-        cmocka_unit_test(no_mean_iteration_is_shorter_than_the_bound),
-        cmocka_unit_test(inputs_are_found_by_their_bytes_until_others_take_their_place),
-        cmocka_unit_test(points_cost_the_same_whatever_was_played_before),
-        cmocka_unit_test(flop_of_the_model_are_those_of_its_weights_and_attention),
-    };
-    return cmocka_run_group_tests(tests, create_worker, destroy_worker);
+    return run_all_tests(create_worker, destroy_worker);
 }

@@ -4,7 +4,7 @@
 #include "analysis/report/report.h"
 #include "analysis/report/timeline_file.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void play(ana_timeline *timeline)
     sim_order_play(&order, &costs, NULL, &timeline->timeline);
 }
 
-static void what_is_written_reads_back(void **state)
+TEST(what_is_written_reads_back)
 {
     text_buffer out = {0};
     json_document *document = NULL;
@@ -84,7 +84,7 @@ static int occurrences(const char *text, const char *piece)
     return count;
 }
 
-static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
+TEST(the_chrome_trace_is_json_with_every_op_and_message)
 {
     text_buffer out = {0};
     json_document *document = NULL;
@@ -111,7 +111,7 @@ static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
     text_free(&out);
 }
 
-static void files_that_are_no_timelines_are_refused(void **state)
+TEST(files_that_are_no_timelines_are_refused)
 {
     static const struct {
         const char *text;
@@ -140,7 +140,7 @@ static void files_that_are_no_timelines_are_refused(void **state)
 // The report: nothing in it is taken for markup, and what becomes of it without gnuplot.
 
 /// Labels, words and facts with markup in them; without gnuplot.
-static void nothing_that_a_run_says_is_markup(void **state)
+TEST(nothing_that_a_run_says_is_markup)
 {
     static const trace_run_iteration iterations[] = {{.iteration = 0, .bubble_ratio = 0.25},
                                                      {.iteration = 1, .bubble_ratio = 0.5}};
@@ -171,7 +171,7 @@ static void nothing_that_a_run_says_is_markup(void **state)
     text_free(&svg);
 }
 
-static void strings_reach_gnuplot_in_one_piece(void **state)
+TEST(strings_reach_gnuplot_in_one_piece)
 {
     text_buffer out = {0};
 
@@ -181,7 +181,7 @@ static void strings_reach_gnuplot_in_one_piece(void **state)
     text_free(&out);
 }
 
-static void gnuplot_runs_nothing_that_a_label_says(void **state)
+TEST(gnuplot_runs_nothing_that_a_label_says)
 {
     text_buffer settings = {0};
     text_buffer svg = {0};
@@ -201,13 +201,5 @@ static void gnuplot_runs_nothing_that_a_label_says(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(the_chrome_trace_is_json_with_every_op_and_message),
-        cmocka_unit_test(files_that_are_no_timelines_are_refused),
-        cmocka_unit_test(gnuplot_runs_nothing_that_a_label_says),
-        cmocka_unit_test(nothing_that_a_run_says_is_markup),
-        cmocka_unit_test(strings_reach_gnuplot_in_one_piece),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

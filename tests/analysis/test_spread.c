@@ -5,7 +5,7 @@
 #include "analysis/shards/spread.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -99,7 +99,7 @@ static status dawdle(work *all, int64_t item, error_message *err)
     return STATUS_OK;
 }
 
-static void results_are_put_in_order_whoever_is_faster(void **state)
+TEST(results_are_put_in_order_whoever_is_faster)
 {
     work all = {.body = dawdle};
 
@@ -111,7 +111,7 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
     assert_true(ana_spread_core_count() >= 1);
 }
 
-static void a_shard_does_every_nth_item(void **state)
+TEST(a_shard_does_every_nth_item)
 {
     int64_t put_count = 0;
     for (int index = 0; index < 7; index++) {
@@ -147,7 +147,7 @@ static status keep_others_waiting(work *all, int64_t item, error_message *err)
     return atomic_load(&all->highest) == WINDOW - 1 ? STATUS_OK : STATUS_BACKEND;
 }
 
-static void who_is_far_ahead_waits(void **state)
+TEST(who_is_far_ahead_waits)
 {
     work all = {.body = keep_others_waiting};
 
@@ -168,7 +168,7 @@ static status fail_at_7_and_3(work *all, int64_t item, error_message *err)
     return error_set(err, STATUS_FORMAT, "item 7 fails");
 }
 
-static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void **state)
+TEST(the_failure_of_the_lowest_item_counts_and_those_before_are_put)
 {
     work all = {.body = fail_at_7_and_3};
 
@@ -191,7 +191,7 @@ static status interrupt_at_500(work *all, int64_t item, error_message *err)
     return STATUS_OK;
 }
 
-static void an_interruption_leaves_no_gap(void **state)
+TEST(an_interruption_leaves_no_gap)
 {
     work all = {.body = interrupt_at_500};
 
@@ -201,7 +201,7 @@ static void an_interruption_leaves_no_gap(void **state)
     assert_true(all.put_count < 10000000);
 }
 
-static void what_cannot_be_put_ends_the_whole(void **state)
+TEST(what_cannot_be_put_ends_the_whole)
 {
     work all = {.before_put = refuse_10};
 
@@ -211,13 +211,5 @@ static void what_cannot_be_put_ends_the_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_put_in_order_whoever_is_faster),
-        cmocka_unit_test(a_shard_does_every_nth_item),
-        cmocka_unit_test(who_is_far_ahead_waits),
-        cmocka_unit_test(the_failure_of_the_lowest_item_counts_and_those_before_are_put),
-        cmocka_unit_test(an_interruption_leaves_no_gap),
-        cmocka_unit_test(what_cannot_be_put_ends_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

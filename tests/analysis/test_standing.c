@@ -3,7 +3,7 @@
 /// differences beside unpaired ones, and the truth table of what cannot be told apart.
 #include "analysis/whatif/whatif.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static bool is_beaten(const ana_point *points, int index)
     return false;
 }
 
-static void the_pareto_set_is_what_nothing_beats(void **state)
+TEST(the_pareto_set_is_what_nothing_beats)
 {
     for (uint64_t seed = 1; seed <= 200; seed++) {
         rng generator = rng_init(seed, 0);
@@ -85,7 +85,7 @@ static double objective_of(const ana_point *point, ana_objective objective)
     return values[objective];
 }
 
-static void points_are_ordered_by_the_objective_other_trainings_behind(void **state)
+TEST(points_are_ordered_by_the_objective_other_trainings_behind)
 {
     for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
         rng generator = rng_init(17, (uint64_t)objective);
@@ -112,7 +112,7 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
     }
 }
 
-static void points_that_are_alike_end_where_one_figure_differs(void **state)
+TEST(points_that_are_alike_end_where_one_figure_differs)
 {
     const ana_point point = {.iteration_ns = 2,
                              .train_ns = 2,
@@ -143,7 +143,7 @@ static void rank(const double *values, int point_count, int draw_count, ana_rank
     ana_rank(&losses, memory, standings);
 }
 
-static void quantiles_lie_between_the_draws_beside_them(void **state)
+TEST(quantiles_lie_between_the_draws_beside_them)
 {
     const double values[] = {50, 10, 40, 20, 30};
     double scratch[5];
@@ -156,7 +156,7 @@ static void quantiles_lie_between_the_draws_beside_them(void **state)
     assert_close(ana_error_bar_of(values, 1, scratch).high, 50, 0);
 }
 
-static void what_does_not_fit_in_enough_draws_has_no_upper_end(void **state)
+TEST(what_does_not_fit_in_enough_draws_has_no_upper_end)
 {
     const double values[] = {1, INFINITY, 2, INFINITY, 3};
     double scratch[5];
@@ -179,7 +179,7 @@ static void fill_shared(double *values, double ratio, double noise)
     }
 }
 
-static void paired_differences_tell_apart_what_intervals_do_not(void **state)
+TEST(paired_differences_tell_apart_what_intervals_do_not)
 {
     static double values[2 * DRAWS];
     ana_ranked standings[2];
@@ -193,7 +193,7 @@ static void paired_differences_tell_apart_what_intervals_do_not(void **state)
     assert_close(standings[0].best_probability, 1, 1e-12);
 }
 
-static void a_difference_below_its_noise_is_indistinguishable(void **state)
+TEST(a_difference_below_its_noise_is_indistinguishable)
 {
     static double values[2 * DRAWS];
     ana_ranked standings[2];
@@ -220,7 +220,7 @@ static int group_of_second(double shift, double spread)
     return standings[1].group;
 }
 
-static void the_truth_table_of_indistinguishable_holds(void **state)
+TEST(the_truth_table_of_indistinguishable_holds)
 {
     assert_int_equal(group_of_second(0, 0), 1);      // the same
     assert_int_equal(group_of_second(1e-6, 0), 2);   // little, and always
@@ -228,7 +228,7 @@ static void the_truth_table_of_indistinguishable_holds(void **state)
     assert_int_equal(group_of_second(0.05, 0.1), 2); // 0.5 .. 9.5 %
 }
 
-static void groups_begin_with_the_best_that_is_left(void **state)
+TEST(groups_begin_with_the_best_that_is_left)
 {
     const double values[] = {
         120, 121, 122, // third
@@ -249,7 +249,7 @@ static void groups_begin_with_the_best_that_is_left(void **state)
     }
 }
 
-static void draws_that_tie_are_shared(void **state)
+TEST(draws_that_tie_are_shared)
 {
     const double values[] = {1, 2, 3, 4, 1, 2, 4, 3};
     ana_ranked standings[2];
@@ -260,7 +260,7 @@ static void draws_that_tie_are_shared(void **state)
     assert_close(standings[1].best_probability, 0.5, 1e-12);
 }
 
-static void a_point_that_sometimes_does_not_fit_comes_last(void **state)
+TEST(a_point_that_sometimes_does_not_fit_comes_last)
 {
     const double values[] = {1, 1, INFINITY, 1, 9, 9, 9, 9};
     ana_ranked standings[2];
@@ -275,18 +275,5 @@ static void a_point_that_sometimes_does_not_fit_comes_last(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_pareto_set_is_what_nothing_beats),
-        cmocka_unit_test(points_are_ordered_by_the_objective_other_trainings_behind),
-        cmocka_unit_test(points_that_are_alike_end_where_one_figure_differs),
-        cmocka_unit_test(quantiles_lie_between_the_draws_beside_them),
-        cmocka_unit_test(what_does_not_fit_in_enough_draws_has_no_upper_end),
-        cmocka_unit_test(paired_differences_tell_apart_what_intervals_do_not),
-        cmocka_unit_test(a_difference_below_its_noise_is_indistinguishable),
-        cmocka_unit_test(the_truth_table_of_indistinguishable_holds),
-        cmocka_unit_test(groups_begin_with_the_best_that_is_left),
-        cmocka_unit_test(draws_that_tie_are_shared),
-        cmocka_unit_test(a_point_that_sometimes_does_not_fit_comes_last),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

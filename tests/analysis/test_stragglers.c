@@ -15,7 +15,7 @@ static ana_op_run *make_run(const planted *how)
     return run;
 }
 
-static void a_replay_with_its_delays_is_the_record(void **state)
+TEST(a_replay_with_its_delays_is_the_record)
 {
     planted how = planted_of((planted){0});
     ana_slowdowns slowdowns;
@@ -55,7 +55,7 @@ static int64_t end_of(const ana_op_step *step, const int64_t *durations, int op,
     return known[op] = together_ns + durations[op];
 }
 
-static void slowdowns_are_those_of_the_definition(void **state)
+TEST(slowdowns_are_those_of_the_definition)
 {
     planted how = planted_of((planted){0});
     ana_slowdowns found;
@@ -94,7 +94,7 @@ static void slowdowns_are_those_of_the_definition(void **state)
     assert_true(found.is_slow[1 * PLANT_STAGES + 2]);
 }
 
-static void what_cannot_be_matched_is_refused(void **state)
+TEST(what_cannot_be_matched_is_refused)
 {
     planted how = planted_of((planted){0});
     ana_op_run run;
@@ -120,7 +120,7 @@ static void what_cannot_be_matched_is_refused(void **state)
                  "worker that takes part: they cannot be matched");
 }
 
-static void collectives_in_another_order_wait_in_a_circle(void **state)
+TEST(collectives_in_another_order_wait_in_a_circle)
 {
     static const char *names[] = {"a", "b"};
     static trace_op_kind kinds[] = {TRACE_OP_WORLD, TRACE_OP_WORLD};
@@ -162,7 +162,7 @@ static const char *named(const planted *how, ana_causes *causes)
     return names;
 }
 
-static void nothing_is_named_on_a_clean_run(void **state)
+TEST(nothing_is_named_on_a_clean_run)
 {
     ana_causes causes;
     for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
@@ -196,7 +196,7 @@ static const struct {
      "last stage too long,sequence lengths"},
 };
 
-static void what_is_planted_is_named(void **state)
+TEST(what_is_planted_is_named)
 {
     for (size_t each = 0; each < sizeof plantings / sizeof plantings[0]; each++) {
         ana_causes causes;
@@ -229,7 +229,7 @@ static void drop_messages(trace_op_table *table)
     }
 }
 
-static void messages_that_were_not_recorded_are_no_pauses(void **state)
+TEST(messages_that_were_not_recorded_are_no_pauses)
 {
     planted how = planted_of((planted){0});
     ana_op_run run;
@@ -249,7 +249,7 @@ static void messages_that_were_not_recorded_are_no_pauses(void **state)
     assert_int_equal(causes.named_count, 0);
 }
 
-static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state)
+TEST(a_long_last_stage_is_named_with_the_split_that_mends_it)
 {
     static const int layers[PLANT_STAGES] = {6, 6, 6, 6};
     ana_causes causes;
@@ -272,15 +272,5 @@ static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replay_with_its_delays_is_the_record),
-        cmocka_unit_test(slowdowns_are_those_of_the_definition),
-        cmocka_unit_test(what_cannot_be_matched_is_refused),
-        cmocka_unit_test(nothing_is_named_on_a_clean_run),
-        cmocka_unit_test(what_is_planted_is_named),
-        cmocka_unit_test(messages_that_were_not_recorded_are_no_pauses),
-        cmocka_unit_test(a_long_last_stage_is_named_with_the_split_that_mends_it),
-        cmocka_unit_test(collectives_in_another_order_wait_in_a_circle),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

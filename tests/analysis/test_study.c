@@ -33,7 +33,7 @@ static void open_study(const char *content, const char *costs)
 #define ON_CHANGE ",\"policy\":\"on-change\""
 #define ROW(keys) ROWS("{\"balancer\":\"partition\"" ON_CHANGE keys "}")
 
-static void a_short_study_gets_stated_defaults(void **state)
+TEST(a_short_study_gets_stated_defaults)
 {
     open_study(STUDY(STAGES), NULL);
     char trace[128];
@@ -48,7 +48,7 @@ static void a_short_study_gets_stated_defaults(void **state)
     ana_study_close(&study);
 }
 
-static void values_carry_the_origin_that_the_study_states(void **state)
+TEST(values_carry_the_origin_that_the_study_states)
 {
     open_study(STUDY(STAGES
                      ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
@@ -71,14 +71,14 @@ static void values_carry_the_origin_that_the_study_states(void **state)
     ana_study_close(&study);
 }
 
-static void the_command_line_overrides_where_costs_come_from(void **state)
+TEST(the_command_line_overrides_where_costs_come_from)
 {
     open_study(STUDY(STAGES), "other.db");
     assert_string_equal(study.trace_path, "other.db");
     ana_study_close(&study);
 }
 
-static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
+TEST(a_shipped_name_is_no_path_even_with_a_dot)
 {
     open_study("{\"schema\":\"dynmo-study/"
                "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}",
@@ -91,7 +91,7 @@ static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
     ana_study_close(&study);
 }
 
-static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
+TEST(a_row_says_how_it_looks_ahead_migrates_and_packs)
 {
     open_study(STUDY(STAGES
                      ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
@@ -118,7 +118,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     ana_study_close(&study);
 }
 
-static void what_a_run_is_like_is_read(void **state)
+TEST(what_a_run_is_like_is_read)
 {
     assert_ok(ana_study_open_text(
         "s",
@@ -158,7 +158,7 @@ static void what_a_run_is_like_is_read(void **state)
 
 /// Messages that are more than the limits of a key, which cli/study_keys tries for every key there
 /// is. They stand after the study's name; the beginning is enough where a message lists names.
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     static const struct {
         const char *content;
@@ -241,14 +241,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_short_study_gets_stated_defaults),
-        cmocka_unit_test(values_carry_the_origin_that_the_study_states),
-        cmocka_unit_test(the_command_line_overrides_where_costs_come_from),
-        cmocka_unit_test(a_shipped_name_is_no_path_even_with_a_dot),
-        cmocka_unit_test(a_row_says_how_it_looks_ahead_migrates_and_packs),
-        cmocka_unit_test(what_a_run_is_like_is_read),
-        cmocka_unit_test(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

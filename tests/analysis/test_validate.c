@@ -16,7 +16,7 @@ static status read_runs(const char *text, const char *renamed, const char *const
     return ana_real_runs_read(&from, renamed, constants, memory, runs, err);
 }
 
-static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void **state)
+TEST(columns_are_found_by_other_names_and_constants_fill_empty_cells)
 {
     const char *text = "# GPUs,tensor parallelism,seen,notes,pp\n16,4,2.5,a,\n16,,1,b,2\n";
     ana_real_runs runs;
@@ -34,7 +34,7 @@ static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void
     assert_string_equal(ana_real_text(&runs, 1, ANA_REAL_SEQUENCE), "512");
 }
 
-static void bad_columns_and_cells_are_named(void **state)
+TEST(bad_columns_and_cells_are_named)
 {
     ana_real_runs runs;
     int value = 0;
@@ -63,7 +63,7 @@ static status study_of(const char *text, ana_real_measured *measured, text_buffe
                                 measured, err);
 }
 
-static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
+TEST(a_row_becomes_the_study_that_would_have_been_asked)
 {
     ana_real_measured measured = {0};
     text_buffer out = {0};
@@ -83,7 +83,7 @@ static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
     text_free(&out);
 }
 
-static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
+TEST(layers_that_do_not_divide_are_laid_out_by_hand)
 {
     static const struct {
         const char *row, *balancer;
@@ -109,7 +109,7 @@ static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
     }
 }
 
-static void rows_that_do_not_add_up_are_named(void **state)
+TEST(rows_that_do_not_add_up_are_named)
 {
     ana_real_measured measured = {0};
     const struct {
@@ -131,7 +131,7 @@ static void rows_that_do_not_add_up_are_named(void **state)
 }
 
 /// Four rows in two groups, and one that is refused: errors 10, 20, 0 and 50 %.
-static void scores_are_those_worked_out_by_hand(void **state)
+TEST(scores_are_those_worked_out_by_hand)
 {
     ana_real_runs runs;
     ana_validation validation = {.runs = &runs, .memory = memory};
@@ -173,13 +173,5 @@ static void scores_are_those_worked_out_by_hand(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_found_by_other_names_and_constants_fill_empty_cells),
-        cmocka_unit_test(bad_columns_and_cells_are_named),
-        cmocka_unit_test(a_row_becomes_the_study_that_would_have_been_asked),
-        cmocka_unit_test(layers_that_do_not_divide_are_laid_out_by_hand),
-        cmocka_unit_test(rows_that_do_not_add_up_are_named),
-        cmocka_unit_test(scores_are_those_worked_out_by_hand),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// The claims about balancing: what the program finds, against searches written here as plainly as
 /// the definitions.
 #include "analysis/converge/verdict/verdict.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static ana_verdict verdict_of(const char *name, const ana_verdict_options *optio
     return (ana_verdict){0};
 }
 
-static void the_search_shows_every_instance_once(void **state)
+TEST(the_search_shows_every_instance_once)
 {
     const ana_search_box box = {.stage_min = 2,
                                 .stage_max = 3,
@@ -79,7 +79,7 @@ static bool breaks_lemma_1(const int64_t *weight, int layers)
     return max_of_range > least_max;
 }
 
-static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
+TEST(lemma_1_breaks_first_where_a_plain_search_finds_it)
 {
     const ana_verdict_options options = ana_verdict_options_default();
 
@@ -102,7 +102,7 @@ static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
 }
 
 /// [P P | 1 x P | ... | 1 x P]: no transfer lowers the variance, though all loads could be P + 1.
-static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(void **state)
+TEST(algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family)
 {
     for (int stages = 2; stages <= ANA_SEARCH_STAGES_MAX; stages++) {
         int64_t weight[LAYERS_MAX];
@@ -127,7 +127,7 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
 }
 
 /// What every claim answers, and that what it calls a violation is one.
-static void every_claim_has_the_answer_that_theory_gives(void **state)
+TEST(every_claim_has_the_answer_that_theory_gives)
 {
     static const struct {
         const char *name;
@@ -153,7 +153,7 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
 }
 
 /// A best assignment is one of the definition's: [ | 0 1 1] may have its loads on two ranks.
-static void the_counterexample_to_the_guarantee_breaks_it(void **state)
+TEST(the_counterexample_to_the_guarantee_breaks_it)
 {
     const ana_verdict_options options = ana_verdict_options_default();
 
@@ -171,12 +171,5 @@ static void the_counterexample_to_the_guarantee_breaks_it(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_search_shows_every_instance_once),
-        cmocka_unit_test(lemma_1_breaks_first_where_a_plain_search_finds_it),
-        cmocka_unit_test(algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family),
-        cmocka_unit_test(every_claim_has_the_answer_that_theory_gives),
-        cmocka_unit_test(the_counterexample_to_the_guarantee_breaks_it),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -88,7 +88,7 @@ static void add_profile(void)
     }
 }
 
-static void slower_ops_messages_and_gaps_are_told_apart(void **state)
+TEST(slower_ops_messages_and_gaps_are_told_apart)
 {
     // One microbatch through two ranks: F0 F0 B0 B0 W, with two messages between.
     begin("zb-h1", 2, 1);
@@ -118,7 +118,7 @@ static void slower_ops_messages_and_gaps_are_told_apart(void **state)
     ana_forecast_free(&forecast);
 }
 
-static void the_warm_up_and_what_was_before_a_change_are_left_out(void **state)
+TEST(the_warm_up_and_what_was_before_a_change_are_left_out)
 {
     begin("1f1b", RANKS, MICROBATCHES);
     forecast.warmup_count = 2;
@@ -143,7 +143,7 @@ static void the_warm_up_and_what_was_before_a_change_are_left_out(void **state)
 }
 
 /// Whatever an iteration did, its parts sum up to the time from its first begin to its last end.
-static void parts_sum_up_on_random_timelines(void **state)
+TEST(parts_sum_up_on_random_timelines)
 {
     static const char *const schedules[] = {"gpipe",     "1f1b",      "zb-h2", "interleaved-1f1b",
                                             "zb-v-hand", "dualpipe-v"};
@@ -175,10 +175,5 @@ static void parts_sum_up_on_random_timelines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slower_ops_messages_and_gaps_are_told_apart),
-        cmocka_unit_test(the_warm_up_and_what_was_before_a_change_are_left_out),
-        cmocka_unit_test(parts_sum_up_on_random_timelines),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

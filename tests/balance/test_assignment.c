@@ -2,7 +2,7 @@
 /// and more columns than rows.
 #include "balance/migration/assignment.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 enum { ROWS = 6, COLUMNS = 7 };
@@ -20,7 +20,7 @@ static int64_t exhaustive(const int64_t *cost, int row, int rows, int columns, u
     return best;
 }
 
-static void it_equals_an_exhaustive_search(void **state)
+TEST(it_equals_an_exhaustive_search)
 {
     for (uint64_t seed = 1; seed <= 5000; seed++) {
         rng random = rng_init(seed, 1);
@@ -47,7 +47,7 @@ static void it_equals_an_exhaustive_search(void **state)
     }
 }
 
-static void wrong_shapes_and_costs_are_invalid_and_touch_nothing(void **state)
+TEST(wrong_shapes_and_costs_are_invalid_and_touch_nothing)
 {
     const int64_t negative[] = {1, -2, 0};
     const int64_t huge[] = {INT64_MAX / 8 + 1};
@@ -63,9 +63,5 @@ static void wrong_shapes_and_costs_are_invalid_and_touch_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_equals_an_exhaustive_search),
-        cmocka_unit_test(wrong_shapes_and_costs_are_invalid_and_touch_nothing),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -5,7 +5,7 @@
 #include "balance/partition/partition.h"
 #include "base/json.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static int64_t integer_of(json_value object, const char *key)
     return value;
 }
 
-static void diffusion_published_makes_the_recorded_transfers(void **state)
+TEST(diffusion_published_makes_the_recorded_transfers)
 {
     json_document *document = NULL;
     require(json_open("balance/assignment_cases.json", &document, &why));
@@ -115,7 +115,7 @@ static void diffusion_published_makes_the_recorded_transfers(void **state)
     json_close(document);
 }
 
-static void algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something(void **state)
+TEST(algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something)
 {
     rng random = rng_init(3, 1);
     for (int round = 0; round < 2000; round++) {
@@ -151,7 +151,7 @@ static int read_numbers(const char *text, int64_t *out)
 }
 
 /// What theory says of each, and the faults of the historical ones, where they show.
-static void small_cases_are_answered_as_by_hand(void **state)
+TEST(small_cases_are_answered_as_by_hand)
 {
     enum { EMBEDDING = 1, ENDS = 3, EMPTY = 4 }; // embedding; head, too; empty stages
 #define LARGE "2305843009213693952"
@@ -234,7 +234,7 @@ static void small_cases_are_answered_as_by_hand(void **state)
 
 /// DeepSpeed's `type:REGEX` where the regex matches the transformer layers; cuts are those of a
 /// second implementation of its partition_balanced, in Python.
-static void counted_layers_are_cut_as_deepspeed_cuts_a_type(void **state)
+TEST(counted_layers_are_cut_as_deepspeed_cuts_a_type)
 {
     enum { ENTRIES = 32, STAGES_MAX = 8 };
     static const struct {
@@ -268,7 +268,7 @@ static void counted_layers_are_cut_as_deepspeed_cuts_a_type(void **state)
     }
 }
 
-static void parameters_legacy_says_where_the_original_never_ends(void **state)
+TEST(parameters_legacy_says_where_the_original_never_ends)
 {
     const int64_t quadrillion = INT64_C(1000000000000000);
     int64_t weight[7];
@@ -281,7 +281,7 @@ static void parameters_legacy_says_where_the_original_never_ends(void **state)
                    "0.001 is below the spacing of doubles at 1.11e+17");
 }
 
-static void chain_diffusion_is_within_one_layer_of_the_mean(void **state)
+TEST(chain_diffusion_is_within_one_layer_of_the_mean)
 {
     rng random = rng_init(5, 1);
     for (int round = 0; round < 3000; round++) {
@@ -325,7 +325,7 @@ static status distance_from_favourite(void *context, const bal_layer_costs *laye
     return STATUS_OK;
 }
 
-static void makespan_follows_its_evaluator(void **state)
+TEST(makespan_follows_its_evaluator)
 {
     const int64_t weight[] = {5, 3, 2, 2, 1, 1, 4, 4, 4, 1};
     const int favourite[] = {0, 4, 5, 6, 10};
@@ -352,7 +352,7 @@ static status likes_small_first_chunks(void *context, const bal_layer_costs *lay
     return STATUS_OK;
 }
 
-static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state)
+TEST(makespan_tries_small_first_chunks_that_no_step_leads_to)
 {
     int64_t weight[24];
     for (int layer = 0; layer < 24; layer++) {
@@ -380,7 +380,7 @@ static status refuse_all(void *context, const bal_layer_costs *layers,
     return error_set(err, STATUS_BACKEND, "no player");
 }
 
-static void makespan_without_a_working_evaluator_is_refused(void **state)
+TEST(makespan_without_a_working_evaluator_is_refused)
 {
     const int64_t weight[] = {1, 1};
     const bal_evaluator evaluator = {.iteration_ns = refuse_all};
@@ -393,16 +393,5 @@ static void makespan_without_a_working_evaluator_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(diffusion_published_makes_the_recorded_transfers),
-        cmocka_unit_test(algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something),
-        cmocka_unit_test(small_cases_are_answered_as_by_hand),
-        cmocka_unit_test(counted_layers_are_cut_as_deepspeed_cuts_a_type),
-        cmocka_unit_test(parameters_legacy_says_where_the_original_never_ends),
-        cmocka_unit_test(chain_diffusion_is_within_one_layer_of_the_mean),
-        cmocka_unit_test(makespan_follows_its_evaluator),
-        cmocka_unit_test(makespan_tries_small_first_chunks_that_no_step_leads_to),
-        cmocka_unit_test(makespan_without_a_working_evaluator_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// assignments: by hand where it is met, and never above any of them.
 #include "balance/partition/chain.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 static const int64_t ones[] = {1, 1, 1, 1};
@@ -18,7 +18,7 @@ static bal_problem four_layers(void)
                          .stage_count = 2};
 }
 
-static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
+TEST(what_is_wrong_with_a_problem_is_invalid_and_named)
 {
     static const int64_t negative[] = {1, -2, 1, 1};
     static const int64_t huge[] = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2, 1};
@@ -91,7 +91,7 @@ static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
                  "weighing by time needs forward_ns");
 }
 
-static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
+TEST(loads_are_factor_times_layers_rounded_half_up_plus_fixed)
 {
     const int64_t time[] = {3, 4, 5, 6};
     const int64_t factor[] = {1500000000, 250000000};
@@ -118,7 +118,7 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
     }
 }
 
-static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
+TEST(a_stage_waits_for_the_messages_over_both_of_its_cuts)
 {
     const int64_t transfer[] = {10, 20, 30, 40};
     bal_problem problem = four_layers();
@@ -134,7 +134,7 @@ static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
     assert_int_equal(bal_chain_own_load(&chain, 0, 1, 3), 2);
 }
 
-static void microbatches_count_with_their_mean(void **state)
+TEST(microbatches_count_with_their_mean)
 {
     const int64_t forward[] = {1, 2, 10, 11};
     const int64_t input[] = {0, 0, 0, 2};
@@ -150,7 +150,7 @@ static void microbatches_count_with_their_mean(void **state)
     assert_int_equal(bal_chain_load(&chain, 0, 1, 2), 12); // 11.5
 }
 
-static void parameters_know_neither_factors_nor_fixed_times(void **state)
+TEST(parameters_know_neither_factors_nor_fixed_times)
 {
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_PARAMETERS;
@@ -162,7 +162,7 @@ static void parameters_know_neither_factors_nor_fixed_times(void **state)
     assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2);
 }
 
-static void a_plan_that_breaks_a_rule_is_told_which(void **state)
+TEST(a_plan_that_breaks_a_rule_is_told_which)
 {
     bal_problem problem = four_layers();
     problem.layers.embedding = true;
@@ -216,7 +216,7 @@ static int64_t exhaustive_assignment(const bal_chain *chain)
     return best;
 }
 
-static void no_assignment_beats_its_bound(void **state)
+TEST(no_assignment_beats_its_bound)
 {
     rng random = rng_init(7, 1);
     int met = 0;
@@ -251,7 +251,7 @@ static void no_assignment_beats_its_bound(void **state)
     assert_true(met > 500); // and it is often the truth
 }
 
-static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state)
+TEST(equal_ranks_are_bound_by_the_mean_and_the_largest_layer)
 {
     const int64_t weight[] = {7, 1, 1, 1, 1};
     bal_problem problem = {
@@ -266,15 +266,5 @@ static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_wrong_with_a_problem_is_invalid_and_named),
-        cmocka_unit_test(loads_are_factor_times_layers_rounded_half_up_plus_fixed),
-        cmocka_unit_test(a_stage_waits_for_the_messages_over_both_of_its_cuts),
-        cmocka_unit_test(microbatches_count_with_their_mean),
-        cmocka_unit_test(parameters_know_neither_factors_nor_fixed_times),
-        cmocka_unit_test(a_plan_that_breaks_a_rule_is_told_which),
-        cmocka_unit_test(no_assignment_beats_its_bound),
-        cmocka_unit_test(equal_ranks_are_bound_by_the_mean_and_the_largest_layer),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -4,8 +4,8 @@
 #include "balance/metrics.h"
 #include "balance/schedule/closed_form.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -125,7 +125,7 @@ static void assert_closed(bal_closed_ns form, int64_t played_ns, const char *nam
     }
 }
 
-static void a_form_that_holds_is_exact(void **state)
+TEST(a_form_that_holds_is_exact)
 {
     rng generator = rng_init(20240507, 0);
     int held[FAMILY_COUNT] = {0};
@@ -149,7 +149,7 @@ static void a_form_that_holds_is_exact(void **state)
 }
 
 /// One step outside each condition the formula would be wrong: ns is what it would give there.
-static void every_condition_is_needed(void **state)
+TEST(every_condition_is_needed)
 {
     const struct {
         const char *schedule;
@@ -194,7 +194,7 @@ static void every_condition_is_needed(void **state)
 
 /// Blocks of V-placed chunks, each op in one unit: from the first number of microbatches for which
 /// a form holds on, it is exact.
-static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
+TEST(a_form_of_a_v_block_is_exact_up_to_32_ranks)
 {
     static const char *const blocks[] = {"v-half", "v-min", "1f1b-v"};
     int held = 0;
@@ -221,7 +221,7 @@ static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
     assert_true(held > 200 && refused > 90);
 }
 
-static void a_form_of_a_v_block_names_what_it_needs(void **state)
+TEST(a_form_of_a_v_block_names_what_it_needs)
 {
     const struct {
         const char *schedule;
@@ -250,7 +250,7 @@ static void a_form_of_a_v_block_names_what_it_needs(void **state)
     }
 }
 
-static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
+TEST(chimera_has_its_length_and_memory_for_up_to_24_ranks)
 {
     int held = 0;
     for (int ranks = 2; ranks <= 24; ranks += 2) {
@@ -275,8 +275,7 @@ static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
 }
 
 /// Li & Hoefler's critical path: P of the longer, 2P-2 of the shorter.
-static void
-equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(void **state)
+TEST(equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks)
 {
     for (int ranks = 2; ranks <= 24; ranks += 2) {
         for (int forward = 1; forward <= 4; forward++) {
@@ -298,7 +297,7 @@ equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(voi
     assert_true(bal_published_eq1_ratio(8, 4, 3, 0) < 0.2433 && metrics.bubble_ratio > 0.2999);
 }
 
-static void what_has_no_formula_says_so(void **state)
+TEST(what_has_no_formula_says_so)
 {
     const bal_equal_stages stages = {4, 8, 1, 5, 6, 4, 0};
     assert_string_equal(bal_closed_form_of("zb-auto", &stages).span.because, "no formula is known");
@@ -309,7 +308,7 @@ static void what_has_no_formula_says_so(void **state)
                         "the times of a chunk are no integers");
 }
 
-static void equation_1_has_the_values_of_the_paper(void **state)
+TEST(equation_1_has_the_values_of_the_paper)
 {
     const double expected[][2] = {{2, 0}, {4, .2500}, {8, .3333}, {16, .3684}, {24, .3793}};
     for (int index = 0; index < 5; index++) {
@@ -334,16 +333,5 @@ static void equation_1_has_the_values_of_the_paper(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_form_that_holds_is_exact),
-        cmocka_unit_test(every_condition_is_needed),
-        cmocka_unit_test(a_form_of_a_v_block_is_exact_up_to_32_ranks),
-        cmocka_unit_test(a_form_of_a_v_block_names_what_it_needs),
-        cmocka_unit_test(chimera_has_its_length_and_memory_for_up_to_24_ranks),
-        cmocka_unit_test(
-            equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks),
-        cmocka_unit_test(what_has_no_formula_says_so),
-        cmocka_unit_test(equation_1_has_the_values_of_the_paper),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// What the controller decides after an iteration, and what it says of it. Four layers on two
 /// ranks, state of 10 bytes each, links of 1 byte per ns.
 #include "balance/control/controller.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -79,7 +79,7 @@ static bal_decision observe(int iteration, const int64_t *forward_ns)
         &(bal_profile){.iteration = iteration, .layers = &layers, .changed = true});
 }
 
-static void policies_ask_and_move_as_they_say(void **state)
+TEST(policies_ask_and_move_as_they_say)
 {
     static const int64_t level[LAYERS] = {100, 100, 0, 200}; // 2 | 2 and 3 | 1 are both 200
     enum { CHANGED = 1, ASKED = 2, BOTH = 3 };
@@ -155,7 +155,7 @@ static void policies_ask_and_move_as_they_say(void **state)
     }
 }
 
-static void foresight_decides_from_the_next_iteration(void **state)
+TEST(foresight_decides_from_the_next_iteration)
 {
     bal_controller_options options = options_with("partition", "every-iteration");
     options.information = BAL_INFORMATION_FORESIGHT;
@@ -169,7 +169,7 @@ static void foresight_decides_from_the_next_iteration(void **state)
     assert_int_equal(observe_profile(&profile).plan.first_layer[1], 2);
 }
 
-static void owners_are_followed_without_time(void **state)
+TEST(owners_are_followed_without_time)
 {
     const bal_controller_options options = options_with("diffusion-published", "on-change");
     start(&options, even_ns);
@@ -186,7 +186,7 @@ static void owners_are_followed_without_time(void **state)
     assert_int_equal(decision.migration_ns, 0);
 }
 
-static void memory_caps_count_what_the_schedule_holds(void **state)
+TEST(memory_caps_count_what_the_schedule_holds)
 {
     // 1f1b holds 2 microbatches on rank 0, 1 on rank 1: three layers of 10 + 2 * 5 need 60 there.
     static const int64_t activation[LAYERS] = {5, 5, 5, 5};
@@ -200,7 +200,7 @@ static void memory_caps_count_what_the_schedule_holds(void **state)
     }
 }
 
-static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **state)
+TEST(a_failed_decision_names_the_iteration_and_keeps_the_plan)
 {
     bal_controller_options options = options_with("partition", "every-iteration");
     options.machine.rank_memory_bytes = 100;
@@ -234,7 +234,7 @@ static status play_slowest(void *context, const bal_layer_costs *layers,
     return STATUS_OK;
 }
 
-static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(void **state)
+TEST(ranks_are_released_where_few_do_and_taken_back_when_load_returns)
 {
     static const char *const policies[] = {"every-iteration", "shadow"};
     static const int64_t light_ns[LAYERS] = {100, 30, 30, 30};
@@ -265,7 +265,7 @@ static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(voi
     }
 }
 
-static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **state)
+TEST(shadows_that_may_repack_still_weigh_moves_on_the_same_ranks)
 {
     const bal_evaluator evaluator = {.iteration_ns = play_slowest};
     bal_controller_options options = options_with("partition", "shadow");
@@ -280,7 +280,7 @@ static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **s
     }
 }
 
-static void relabelled_places_keep_layers_where_they_are(void **state)
+TEST(relabelled_places_keep_layers_where_they_are)
 {
     // From 3 | 1 to 1 | 3: layers 1 and 2 move, or with the places swapped the smaller 0 and 3.
     static const int64_t heavy_head_ns[LAYERS] = {300, 100, 100, 100};
@@ -305,7 +305,7 @@ static void relabelled_places_keep_layers_where_they_are(void **state)
     }
 }
 
-static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
+TEST(migration_hides_behind_the_backward_sweep_where_it_may)
 {
     // Layer 2 goes from rank 1 to rank 0: 10 ns from when both have ended their last op.
     static const struct {
@@ -335,7 +335,7 @@ static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
     }
 }
 
-static void a_plan_without_room_to_move_to_is_not_taken(void **state)
+TEST(a_plan_without_room_to_move_to_is_not_taken)
 {
     // Two chunks on each of two ranks, from 2 | 2 | 2 | 2 to 3 | 2 | 1 | 2: layers 2 and 4 change
     // places. Both ranks hold four layers of 10 bytes, and one must take a fifth for a while.
@@ -368,7 +368,7 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
     }
 }
 
-static void wrong_options_are_refused(void **state)
+TEST(wrong_options_are_refused)
 {
     const bal_repack_options packs = {.kind = BAL_REPACK_THROUGHPUT};
     const bal_repack_options threes = {.kind = BAL_REPACK_THROUGHPUT, .rank_unit = 3};
@@ -407,18 +407,5 @@ static void wrong_options_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(policies_ask_and_move_as_they_say),
-        cmocka_unit_test(foresight_decides_from_the_next_iteration),
-        cmocka_unit_test(owners_are_followed_without_time),
-        cmocka_unit_test(memory_caps_count_what_the_schedule_holds),
-        cmocka_unit_test(a_failed_decision_names_the_iteration_and_keeps_the_plan),
-        cmocka_unit_test(ranks_are_released_where_few_do_and_taken_back_when_load_returns),
-        cmocka_unit_test(shadows_that_may_repack_still_weigh_moves_on_the_same_ranks),
-        cmocka_unit_test(relabelled_places_keep_layers_where_they_are),
-        cmocka_unit_test(migration_hides_behind_the_backward_sweep_where_it_may),
-        cmocka_unit_test(a_plan_without_room_to_move_to_is_not_taken),
-        cmocka_unit_test(wrong_options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, end_controller);
+    return run_all_tests(NULL, end_controller);
 }

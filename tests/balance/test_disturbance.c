@@ -2,14 +2,14 @@
 /// moments that they are said to have; ranks are slowed as said; limits are refused by name.
 #include "balance/costs/disturbance.h"
 
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { RANKS = 6, DRAWS = 200000 };
 
-static void normal_numbers_have_mean_0_and_variance_1_and_end_at_6(void **state)
+TEST(normal_numbers_have_mean_0_and_variance_1_and_end_at_6)
 {
     rng generator = bal_disturbance_stream(7, BAL_DRAW_OP, 3, 11);
     double sum = 0;
@@ -31,7 +31,7 @@ static void normal_numbers_have_mean_0_and_variance_1_and_end_at_6(void **state)
     assert_true(largest < 6 && largest > 3.5);
 }
 
-static void numbers_are_the_same_on_every_machine(void **state)
+TEST(numbers_are_the_same_on_every_machine)
 {
     rng generator = bal_disturbance_stream(42, BAL_DRAW_MESSAGE, 9, 5);
     int64_t found[3];
@@ -44,7 +44,7 @@ static void numbers_are_the_same_on_every_machine(void **state)
     assert_memory_equal(found, expected, sizeof found);
 }
 
-static void a_disturbance_of_nothing_slows_nobody(void **state)
+TEST(a_disturbance_of_nothing_slows_nobody)
 {
     const bal_disturbance none = {.seed = 5};
     double factor[RANKS] = {1, 2, 3, 4, 5, 6};
@@ -67,7 +67,7 @@ static void factors(const bal_disturbance *disturbance, int iteration, double *f
     bal_disturbance_slow_ranks(disturbance, RANKS, iteration, factor);
 }
 
-static void factors_of_ranks_last_and_those_of_iterations_do_not(void **state)
+TEST(factors_of_ranks_last_and_those_of_iterations_do_not)
 {
     const bal_disturbance lasting = {.seed = 1, .rank_sigma = 0.1};
     const bal_disturbance passing = {.seed = 1, .iteration_sigma = 0.1};
@@ -90,7 +90,7 @@ static void factors_of_ranks_last_and_those_of_iterations_do_not(void **state)
     assert_memory_equal(first, later, sizeof first);
 }
 
-static void stragglers_begin_as_often_as_said_and_stay_as_long_as_said(void **state)
+TEST(stragglers_begin_as_often_as_said_and_stay_as_long_as_said)
 {
     enum { ITERATIONS = 4000, STAY = 5 };
     const bal_disturbance disturbance = {.seed = 3,
@@ -120,7 +120,7 @@ static void stragglers_begin_as_often_as_said_and_stay_as_long_as_said(void **st
     assert_close((double)slow / (RANKS * ITERATIONS), expected, 0.1);
 }
 
-static void links_change_where_an_interval_begins_or_ends(void **state)
+TEST(links_change_where_an_interval_begins_or_ends)
 {
     const bal_disturbed_link link = {
         .rank = 0, .other_rank = 1, .time_factor = 4, .first_iteration = 3, .end_iteration = 8};
@@ -132,7 +132,7 @@ static void links_change_where_an_interval_begins_or_ends(void **state)
     }
 }
 
-static void limits_are_refused_by_name(void **state)
+TEST(limits_are_refused_by_name)
 {
     const bal_disturbed_link beyond = {.rank = 0, .other_rank = RANKS, .time_factor = 1};
     const bal_disturbed_link itself = {.rank = 2, .other_rank = 2, .time_factor = 1};
@@ -170,14 +170,5 @@ static void limits_are_refused_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normal_numbers_have_mean_0_and_variance_1_and_end_at_6),
-        cmocka_unit_test(numbers_are_the_same_on_every_machine),
-        cmocka_unit_test(a_disturbance_of_nothing_slows_nobody),
-        cmocka_unit_test(factors_of_ranks_last_and_those_of_iterations_do_not),
-        cmocka_unit_test(stragglers_begin_as_often_as_said_and_stay_as_long_as_said),
-        cmocka_unit_test(links_change_where_an_interval_begins_or_ends),
-        cmocka_unit_test(limits_are_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

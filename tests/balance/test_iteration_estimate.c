@@ -4,7 +4,7 @@
 #include "balance/costs/machine.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static double estimate_share(const random_run *run, const char *schedule)
     return (double)estimate / (double)summary.makespan_ns;
 }
 
-static void estimates_are_never_above_the_simulated_and_not_far_below(void **state)
+TEST(estimates_are_never_above_the_simulated_and_not_far_below)
 {
     // The least share that 400 random plans of this seed leave, a little widened. zb-auto makes the
     // span least, which may take a longer makespan.
@@ -119,8 +119,5 @@ static void estimates_are_never_above_the_simulated_and_not_far_below(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(estimates_are_never_above_the_simulated_and_not_far_below),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

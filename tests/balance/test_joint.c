@@ -4,9 +4,9 @@
 #include "balance/joint/joint_bound.h"
 #include "balance/joint/joint_order.h"
 #include "balance/joint/joint_walk.h"
-#include "tests/assert_close.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -119,7 +119,7 @@ static void compare(const joint_case *made, int chunks, bool with_loop, tally *c
     }
 }
 
-static void small_problems_are_solved_to_the_optimum(void **state)
+TEST(small_problems_are_solved_to_the_optimum)
 {
     static const struct {
         int ranks, layers, microbatches, cases;
@@ -145,7 +145,7 @@ static void small_problems_are_solved_to_the_optimum(void **state)
 
 /// Orders of two chunks are too many with a split; without one, two ranks of two microbatches are
 /// 280 lines each.
-static void small_problems_of_two_chunks_are_solved_to_the_optimum(void **state)
+TEST(small_problems_of_two_chunks_are_solved_to_the_optimum)
 {
     tally count = {0};
     for (int index = 0; index < 16; index++) {
@@ -179,7 +179,7 @@ static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_
 
 /// The optimum among all orders under the rule is found, and sometimes it is below what the search
 /// that does not know the rule finds.
-static void a_whole_first_stage_is_searched_for_and_never_worse(void **state)
+TEST(a_whole_first_stage_is_searched_for_and_never_worse)
 {
     tally count = {0};
     int better = 0;
@@ -221,7 +221,7 @@ static void init_medium(joint_case *made, rng *random)
     made->problem.stage_memory_bytes = NULL;
 }
 
-static void the_makespan_never_rises_with_the_budget(void **state)
+TEST(the_makespan_never_rises_with_the_budget)
 {
     for (int index = 0; index < 8; index++) {
         rng random = rng_init(31, (uint64_t)index);
@@ -246,7 +246,7 @@ static void the_makespan_never_rises_with_the_budget(void **state)
 }
 
 /// Everything that an answer says of itself is so: order, makespan, memory, counts.
-static void answers_are_what_they_say(void **state)
+TEST(answers_are_what_they_say)
 {
     int solved = 0;
     for (int index = 0; index < 200; index++) {
@@ -294,7 +294,7 @@ static bool go_on(void *context, int64_t play_count)
     return play_count < own->stop_at;
 }
 
-static void a_listener_ends_the_search_and_leaves_the_answer_alone(void **state)
+TEST(a_listener_ends_the_search_and_leaves_the_answer_alone)
 {
     rng random = rng_init(33, 0);
     joint_case made;
@@ -314,7 +314,7 @@ static void a_listener_ends_the_search_and_leaves_the_answer_alone(void **state)
     }
 }
 
-static void what_cannot_be_asked_is_refused(void **state)
+TEST(what_cannot_be_asked_is_refused)
 {
     static const int64_t ones[] = {1, 1, 1, 1};
     static const int64_t tens[] = {10, 10, 10, 10};
@@ -375,14 +375,5 @@ static void what_cannot_be_asked_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_problems_are_solved_to_the_optimum),
-        cmocka_unit_test(small_problems_of_two_chunks_are_solved_to_the_optimum),
-        cmocka_unit_test(a_whole_first_stage_is_searched_for_and_never_worse),
-        cmocka_unit_test(the_makespan_never_rises_with_the_budget),
-        cmocka_unit_test(answers_are_what_they_say),
-        cmocka_unit_test(a_listener_ends_the_search_and_leaves_the_answer_alone),
-        cmocka_unit_test(what_cannot_be_asked_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -4,9 +4,9 @@
 #include "balance/joint/joint_bound.h"
 #include "balance/joint/joint_order.h"
 #include "balance/joint/joint_walk.h"
-#include "tests/assert_close.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 enum { CASE_COUNT = 1000, STAGES_MAX = 2 * JOINT_RANKS_MAX };
@@ -78,7 +78,7 @@ static int check_partition(bal_joint_ground *ground, const int *first_layer, int
     return played;
 }
 
-static void no_order_of_any_partition_is_below_the_bounds(void **state)
+TEST(no_order_of_any_partition_is_below_the_bounds)
 {
     int played = 0;
     for (int index = 0; index < CASE_COUNT; index++) {
@@ -111,7 +111,7 @@ static void no_order_of_any_partition_is_below_the_bounds(void **state)
     assert_true(played > 30000);
 }
 
-static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
+TEST(the_bound_of_one_chunk_is_the_least_of_all_partitions)
 {
     for (int index = 0; index < CASE_COUNT; index++) {
         rng random = rng_init(7, (uint64_t)index);
@@ -162,7 +162,7 @@ static int64_t bound_of(bal_problem *problem, const int64_t *layer_ns, bal_joint
 /// layer, rank 1 begins after 3 ns and has 2 * 9 ns of work: 21; rank 0 has 2 * 9 = 18, and after
 /// the first F waits for 3 + 3 ns until the first B, and after that has at least 2 * (3 + 3) ns of
 /// B and W. Cut after the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
-static void a_case_by_hand(void **state)
+TEST(a_case_by_hand)
 {
     bal_problem problem = {.layers = {.layer_count = 3}, .microbatch_count = 2};
     bal_joint_layers sums;
@@ -176,7 +176,7 @@ static void a_case_by_hand(void **state)
 }
 
 /// Memory for one microbatch at a time: every one runs alone through both ranks.
-static void memory_for_one_microbatch_forces_them_apart(void **state)
+TEST(memory_for_one_microbatch_forces_them_apart)
 {
     static const int64_t ones[] = {1, 1};
     bal_problem problem = {.layers = {.layer_count = 2, .activation_bytes = ones},
@@ -191,11 +191,5 @@ static void memory_for_one_microbatch_forces_them_apart(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_order_of_any_partition_is_below_the_bounds),
-        cmocka_unit_test(the_bound_of_one_chunk_is_the_least_of_all_partitions),
-        cmocka_unit_test(a_case_by_hand),
-        cmocka_unit_test(memory_for_one_microbatch_forces_them_apart),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

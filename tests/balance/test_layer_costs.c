@@ -1,6 +1,6 @@
 /// Means over microbatches, and the limits of the times.
 #include "balance/costs/layer_costs.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 static bal_layer_costs costs_with(const int64_t *forward, int columns)
@@ -13,7 +13,7 @@ static bal_layer_costs costs_with(const int64_t *forward, int columns)
                              .backward_weight_ns = none};
 }
 
-static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
+TEST(means_are_rounded_half_up_and_keep_the_bytes)
 {
     static const int64_t forward[] = {1, 2, 10, 10, 10, 11};
     static const int64_t bytes[] = {7, 8};
@@ -36,7 +36,7 @@ static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
     assert_ptr_equal(means.state_bytes, bytes);
 }
 
-static void negative_and_huge_times_are_refused_and_the_largest_are_not(void **state)
+TEST(negative_and_huge_times_are_refused_and_the_largest_are_not)
 {
     static const int64_t negative[] = {1, 2, 3, -4};
     static const int64_t huge[] = {1, 2, INT64_MAX / 8 + 1, 0};
@@ -83,7 +83,7 @@ static bal_layer_costs costs_of(const numbers *from)
                              .reduction_ns = from->values[5]};
 }
 
-static void every_number_is_compared(void **state)
+TEST(every_number_is_compared)
 {
     numbers original = {0};
     bal_costs_copy copy = {0};
@@ -103,7 +103,7 @@ static void every_number_is_compared(void **state)
     assert_false(bal_costs_copy_equals(&copy, &layers));
 }
 
-static void arrays_that_come_or_go_are_seen(void **state)
+TEST(arrays_that_come_or_go_are_seen)
 {
     const numbers original = {0};
     bal_costs_copy copy = {0};
@@ -127,7 +127,7 @@ static void arrays_that_come_or_go_are_seen(void **state)
     bal_costs_copy_free(&copy);
 }
 
-static void passes_keep_their_shares_and_their_sum(void **state)
+TEST(passes_keep_their_shares_and_their_sum)
 {
     bal_layer_times like;
     bal_layer_times out;
@@ -155,12 +155,5 @@ static void passes_keep_their_shares_and_their_sum(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means_are_rounded_half_up_and_keep_the_bytes),
-        cmocka_unit_test(negative_and_huge_times_are_refused_and_the_largest_are_not),
-        cmocka_unit_test(every_number_is_compared),
-        cmocka_unit_test(arrays_that_come_or_go_are_seen),
-        cmocka_unit_test(passes_keep_their_shares_and_their_sum),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -3,7 +3,7 @@
 #include "balance/costs/machine.h"
 
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 static const bal_link fast = {.latency_ns = 10, .bytes_per_s = 1000000000}; // 1 byte per ns
 static const bal_link slow = {.latency_ns = 100, .bytes_per_s = 100000000}; // 1 byte per 10 ns
@@ -13,7 +13,7 @@ static bal_group group_of(int ranks, int on_node)
     return (bal_group){ranks, on_node, fast, slow};
 }
 
-static void collectives_take_what_their_steps_take_by_hand(void **state)
+TEST(collectives_take_what_their_steps_take_by_hand)
 {
     static const struct {
         int ranks, on_node;
@@ -43,7 +43,7 @@ static void collectives_take_what_their_steps_take_by_hand(void **state)
     assert_int_equal(bal_group_all_gather_ns(&uneven, 2000), 2600 + 1530);
 }
 
-static void what_does_not_fit_saturates(void **state)
+TEST(what_does_not_fit_saturates)
 {
     const bal_link snail = {.latency_ns = INT64_MAX / 4, .bytes_per_s = 1};
     const bal_group wide = {1 << 20, 1 << 10, snail, snail};
@@ -54,7 +54,7 @@ static void what_does_not_fit_saturates(void **state)
     assert_int_equal(bal_group_ring_step_ns(&wide, INT64_MAX), INT64_MAX / 4);
 }
 
-static void gradients_are_reduced_layer_by_layer(void **state)
+TEST(gradients_are_reduced_layer_by_layer)
 {
     const int64_t parameters[] = {0, 1000, INT64_MAX / 2};
     const bal_group replicas = group_of(4, 1);
@@ -67,7 +67,7 @@ static void gradients_are_reduced_layer_by_layer(void **state)
     assert_int_equal(reduction_ns[2], bal_group_all_reduce_ns(&replicas, INT64_MAX));
 }
 
-static void more_bytes_and_slower_links_never_take_less_time(void **state)
+TEST(more_bytes_and_slower_links_never_take_less_time)
 {
     rng random = rng_init(5, 0);
     for (int round = 0; round < 1000; round++) {
@@ -91,11 +91,5 @@ static void more_bytes_and_slower_links_never_take_less_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collectives_take_what_their_steps_take_by_hand),
-        cmocka_unit_test(what_does_not_fit_saturates),
-        cmocka_unit_test(gradients_are_reduced_layer_by_layer),
-        cmocka_unit_test(more_bytes_and_slower_links_never_take_less_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

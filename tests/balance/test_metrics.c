@@ -1,11 +1,11 @@
 /// Metrics: each ratio by hand on a timeline of four ops, the identity (p-1)/(m+p-1) of equal
 /// stages, and memory op by op.
 #include "balance/metrics.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
-static void the_ratios_of_two_ranks_by_hand(void **state)
+TEST(the_ratios_of_two_ranks_by_hand)
 {
     // Rank 0 works 10 + 20 of [0, 50); rank 1 works 5 + 5 of [10, 30).
     bal_op ops[] = {
@@ -30,7 +30,7 @@ static void the_ratios_of_two_ranks_by_hand(void **state)
     assert_close(metrics.load_spread_ratio, 1.0, 1e-15);
 }
 
-static void a_timeline_of_no_length_has_no_bubble(void **state)
+TEST(a_timeline_of_no_length_has_no_bubble)
 {
     bal_op ops[] = {{.kind = OP_FORWARD}, {.kind = OP_BACKWARD}};
     const int first_op[] = {0, 2};
@@ -46,7 +46,7 @@ static void a_timeline_of_no_length_has_no_bubble(void **state)
     assert_true(metrics.imbalance_ratio == 1 && metrics.load_spread_ratio == 0);
 }
 
-static void loads_alone_have_the_same_ratios(void **state)
+TEST(loads_alone_have_the_same_ratios)
 {
     const int64_t loads[] = {3, 1, 2};
     assert_close(bal_imbalance_ratio(loads, 3), 1.5, 1e-15);
@@ -58,7 +58,7 @@ static void loads_alone_have_the_same_ratios(void **state)
     assert_true(bal_load_spread_ratio(none, 0) == 0);
 }
 
-static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
+TEST(equal_stages_leave_the_bubble_of_the_textbook)
 {
     const char *const names[] = {"gpipe", "1f1b"};
     for (int name = 0; name < 2; name++) {
@@ -84,7 +84,7 @@ static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
     }
 }
 
-static void memory_peaks_follow_the_order(void **state)
+TEST(memory_peaks_follow_the_order)
 {
     const bal_schedule gpipe = reference_build("gpipe", 3, 5, 1);
     const bal_schedule one_f_one_b = reference_build("1f1b", 3, 5, 1);
@@ -105,12 +105,5 @@ static void memory_peaks_follow_the_order(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ratios_of_two_ranks_by_hand),
-        cmocka_unit_test(a_timeline_of_no_length_has_no_bubble),
-        cmocka_unit_test(loads_alone_have_the_same_ratios),
-        cmocka_unit_test(equal_stages_leave_the_bubble_of_the_textbook),
-        cmocka_unit_test(memory_peaks_follow_the_order),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// order, against every order that there is on small machines.
 #include "balance/migration/migration.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ static bal_placed_partition plan_of(const int *cuts, int ranks, const int *machi
         .first_layer = cuts, .rank_count = ranks, .chunk_count = 1, .machine_rank = machine_rank};
 }
 
-static void layers_that_change_their_rank_move_with_their_state(void **state)
+TEST(layers_that_change_their_rank_move_with_their_state)
 {
     static const struct {
         int before[5], after[5]; // cuts
@@ -68,7 +68,7 @@ static void layers_that_change_their_rank_move_with_their_state(void **state)
     }
 }
 
-static void plans_of_other_models_or_machines_are_invalid(void **state)
+TEST(plans_of_other_models_or_machines_are_invalid)
 {
     const bal_placed_partition good = {
         .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
@@ -95,7 +95,7 @@ static void plans_of_other_models_or_machines_are_invalid(void **state)
     assert_int_equal(moves.layer_count, -7);
 }
 
-static void full_ranks_swap_only_with_room_for_a_layer(void **state)
+TEST(full_ranks_swap_only_with_room_for_a_layer)
 {
     static const int64_t bytes[] = {30, 30, 40, 20};
     const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
@@ -118,7 +118,7 @@ static void full_ranks_swap_only_with_room_for_a_layer(void **state)
     assert_int_equal(steps.step[1].layer, 2); // after layer 0 has gone
 }
 
-static void transfers_begin_when_both_ranks_are_released(void **state)
+TEST(transfers_begin_when_both_ranks_are_released)
 {
     static const int64_t bytes[] = {30, 30, 40, 20};
     const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
@@ -179,7 +179,7 @@ static bool is_reachable(const int64_t *bytes, int count, int64_t cap, const int
     return seen[goal];
 }
 
-static void nearly_every_order_that_there_is_is_found(void **state)
+TEST(nearly_every_order_that_there_is_is_found)
 {
     int direct = 0;
     int direct_found = 0;
@@ -237,12 +237,5 @@ static void nearly_every_order_that_there_is_is_found(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_that_change_their_rank_move_with_their_state),
-        cmocka_unit_test(plans_of_other_models_or_machines_are_invalid),
-        cmocka_unit_test(full_ranks_swap_only_with_room_for_a_layer),
-        cmocka_unit_test(transfers_begin_when_both_ranks_are_released),
-        cmocka_unit_test(nearly_every_order_that_there_is_is_found),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -4,7 +4,7 @@
 
 #include "balance/partition/balancer.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -224,7 +224,7 @@ static void check_plan(instance *at, const bal_chain *chain, const bal_answer *d
     *best_count += choice.migration.bytes == least;
 }
 
-static void plans_move_the_fewest_bytes_of_all_within_the_slack(void **state)
+TEST(plans_move_the_fewest_bytes_of_all_within_the_slack)
 {
     int decided = 0;
     int count = 0;
@@ -313,7 +313,7 @@ static status wants_short_first(void *context, const bal_layer_costs *layers,
 static const bal_evaluator short_first = {.iteration_ns = wants_short_first};
 static const int64_t two_layers[] = {2000, 2000, 2000, 2000};
 
-static void small_questions_have_the_answers_of_hand(void **state)
+TEST(small_questions_have_the_answers_of_hand)
 {
     static const int even[5] = {0, 2, 4, 6, 8};
     static const int shifted[5] = {0, 4, 6, 7, 8};
@@ -386,7 +386,7 @@ static void small_questions_have_the_answers_of_hand(void **state)
     }
 }
 
-static void what_an_evaluator_refuses_is_passed_on(void **state)
+TEST(what_an_evaluator_refuses_is_passed_on)
 {
     const bal_evaluator broken = {.context = memory, .iteration_ns = wants_short_first};
     const bal_migration_options options = {.hysteresis_ratio = 0.1};
@@ -400,7 +400,7 @@ static void what_an_evaluator_refuses_is_passed_on(void **state)
     assert_int_equal(choice.cost_ns, -7);
 }
 
-static void options_outside_their_limits_are_named(void **state)
+TEST(options_outside_their_limits_are_named)
 {
     const bal_migration_options slack = {.slack_ratio = -0.1};
     const bal_migration_options neighbours = {.neighbour_iterations = -1};
@@ -413,11 +413,5 @@ static void options_outside_their_limits_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_move_the_fewest_bytes_of_all_within_the_slack),
-        cmocka_unit_test(small_questions_have_the_answers_of_hand),
-        cmocka_unit_test(what_an_evaluator_refuses_is_passed_on),
-        cmocka_unit_test(options_outside_their_limits_are_named),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

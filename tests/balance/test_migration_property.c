@@ -8,7 +8,7 @@
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -278,7 +278,7 @@ static bool place_start(run *at)
     return true;
 }
 
-static void every_layer_exists_once_at_every_moment_and_memory_holds(void **state)
+TEST(every_layer_exists_once_at_every_moment_and_memory_holds)
 {
     tally seen = {0};
     run *at = &(run){.memory = arena_create(1 << 16)};
@@ -302,8 +302,5 @@ static void every_layer_exists_once_at_every_moment_and_memory_holds(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layer_exists_once_at_every_moment_and_memory_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include "balance/partition/partition_pairs.h"
 #include "balance/partition/plan_book.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -326,7 +326,7 @@ static void assert_between(const bal_chain *chain, int64_t load, const int *firs
     }
 }
 
-static void one_chunk_equals_an_exhaustive_search(void **state)
+TEST(one_chunk_equals_an_exhaustive_search)
 {
     enum { INSTANCES = 12000 };
     static const int stage_rank[STAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -383,7 +383,7 @@ static const bal_balancer *balancer_of(const instance *at)
                                                                       : "interleaved-partition");
 }
 
-static void two_chunks_equal_an_exhaustive_search(void **state)
+TEST(two_chunks_equal_an_exhaustive_search)
 {
     rng random = rng_init(20261122, 0);
     int infeasible = 0;
@@ -438,7 +438,7 @@ static bool knows_the_rules(const char *balancer)
            strcmp(balancer, "diffusion") == 0;
 }
 
-static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void **state)
+TEST(every_balancer_is_above_its_bound_and_optimal_where_it_says_so)
 {
     rng random = rng_init(11, 0);
     int count = 0;
@@ -478,7 +478,7 @@ static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void 
     assert_true(optimal > 400 && not_optimal > 100);
 }
 
-static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
+TEST(more_than_two_chunks_are_searched_close_to_the_optimum)
 {
     rng random = rng_init(3, 0);
     int64_t sum = 0;
@@ -544,7 +544,7 @@ static void change_one(instance *at, int which)
     }
 }
 
-static void a_book_answers_as_if_it_had_asked(void **state)
+TEST(a_book_answers_as_if_it_had_asked)
 {
     rng random = rng_init(17, 0);
     bal_plan_book book = {0};
@@ -595,7 +595,7 @@ static bal_problem long_problem(rng *random, int layers, int ranks, bal_placemen
                          .placement = placement};
 }
 
-static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void **state)
+TEST(two_chunks_of_long_chains_lie_between_the_bound_and_two_stages)
 {
     rng random = rng_init(96, 0);
     static int64_t forward[96];
@@ -619,7 +619,7 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
     }
 }
 
-static void wrong_chunks_are_invalid_and_named(void **state)
+TEST(wrong_chunks_are_invalid_and_named)
 {
     int64_t forward[] = {1, 1, 1, 1, 1, 1};
     const bal_problem loop = {
@@ -658,7 +658,7 @@ static void wrong_chunks_are_invalid_and_named(void **state)
     }
 }
 
-static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
+TEST(a_rank_that_cannot_hold_both_of_its_chunks_is_named)
 {
     int64_t forward[] = {1, 1, 1, 1};
     int64_t bytes[] = {10, 10, 10, 10};
@@ -705,7 +705,7 @@ static bal_problem even_layers(int layer_count)
                          .placement = BAL_PLACEMENT_V};
 }
 
-static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof(void **state)
+TEST(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof)
 {
     enum { LAYERS_MANY = 4000 };
     bal_problem problem = even_layers(LAYERS_MANY);
@@ -741,7 +741,7 @@ static bal_problem problem_of(const int64_t *time_ns, int layer_count, int stage
         .stage_count = stage_count};
 }
 
-static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
+TEST(cuts_are_as_far_behind_as_the_optimum_allows)
 {
     const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const bal_problem problem = problem_of(ones, 10, 4);
@@ -755,7 +755,7 @@ static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
     assert_memory_equal(first, ((const int[]){0, 2, 5, 8, 10}), sizeof first);
 }
 
-static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
+TEST(what_no_plan_keeps_is_infeasible_and_touches_nothing)
 {
     const int64_t time_ns[] = {5, 5, 5};
     const int64_t bytes[] = {1, 9, 1};
@@ -794,7 +794,7 @@ static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
     assert_int_equal(value, -7);
 }
 
-static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **state)
+TEST(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid)
 {
     const int64_t large[] = {INT64_MAX / 4, 1};
     const bal_problem problem = problem_of(large, 2, 2);
@@ -812,19 +812,5 @@ static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_chunk_equals_an_exhaustive_search),
-        cmocka_unit_test(two_chunks_equal_an_exhaustive_search),
-        cmocka_unit_test(every_balancer_is_above_its_bound_and_optimal_where_it_says_so),
-        cmocka_unit_test(more_than_two_chunks_are_searched_close_to_the_optimum),
-        cmocka_unit_test(a_book_answers_as_if_it_had_asked),
-        cmocka_unit_test(two_chunks_of_long_chains_lie_between_the_bound_and_two_stages),
-        cmocka_unit_test(wrong_chunks_are_invalid_and_named),
-        cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
-        cmocka_unit_test(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof),
-        cmocka_unit_test(cuts_are_as_far_behind_as_the_optimum_allows),
-        cmocka_unit_test(what_no_plan_keeps_is_infeasible_and_touches_nothing),
-        cmocka_unit_test(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,12 +1,12 @@
 /// Plan files: what is written reads back the same; every way to be wrong is refused by its place.
 #include "balance/plan.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void what_is_written_reads_back_the_same(void **state)
+TEST(what_is_written_reads_back_the_same)
 {
     const int first_layer[] = {0, 2, 2, 7};
     const int stage_ranks[] = {2, 0, 1};
@@ -101,7 +101,7 @@ static const struct {
     {"false}", "false,\"order\":[[\"F0\",\"F0\",\"BW0\"],[\"F0\",\"BW0\"]]}", NULL},
 };
 
-static void what_is_wrong_is_refused_by_its_place(void **state)
+TEST(what_is_wrong_is_refused_by_its_place)
 {
     for (size_t row = 0; row < sizeof refusals / sizeof refusals[0]; row++) {
         const char *piece = refusals[row].piece;
@@ -129,9 +129,5 @@ static void what_is_wrong_is_refused_by_its_place(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back_the_same),
-        cmocka_unit_test(what_is_wrong_is_refused_by_its_place),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,9 +1,9 @@
 /// Names of policies, and when they ask.
 #include "balance/control/policy.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
-static void policies_read_back_as_written(void **state)
+TEST(policies_read_back_as_written)
 {
     static const char *const names[] = {"never",   "on-change",      "every:7",
                                         "every:1", "threshold:0.05", "shadow"};
@@ -20,7 +20,7 @@ static void policies_read_back_as_written(void **state)
     assert_int_equal(every.period, 1);
 }
 
-static void unknown_policies_and_periods_below_one_are_refused(void **state)
+TEST(unknown_policies_and_periods_below_one_are_refused)
 {
     bal_policy policy = {.kind = BAL_POLICY_EVERY, .period = 42};
 
@@ -37,7 +37,7 @@ static void unknown_policies_and_periods_below_one_are_refused(void **state)
     assert_int_equal(policy.period, 42);
 }
 
-static void every_n_asks_after_each_nth_iteration(void **state)
+TEST(every_n_asks_after_each_nth_iteration)
 {
     const bal_policy every = {.kind = BAL_POLICY_EVERY, .period = 3};
     static const bool expected[] = {false, false, true, false, false, true};
@@ -65,7 +65,7 @@ static bool observe(bal_change_detector *detector, const int64_t forward[4],
                                                                     .backward_weight_ns = weight});
 }
 
-static void noise_is_no_change_but_a_frozen_layer_and_a_drift_are(void **state)
+TEST(noise_is_no_change_but_a_frozen_layer_and_a_drift_are)
 {
     static const int64_t forward[4] = {100, 100, 100, 100};
     static const int64_t noisy[4] = {110, 130, 90, 100};
@@ -84,7 +84,7 @@ static void noise_is_no_change_but_a_frozen_layer_and_a_drift_are(void **state)
     assert_true(observe(&detector, slower, weight)); // thawed
 }
 
-static void a_slow_drift_adds_up_to_a_change(void **state)
+TEST(a_slow_drift_adds_up_to_a_change)
 {
     static const int64_t weight[4] = {100, 100, 100, 100};
     bal_change_detector detector;
@@ -102,12 +102,5 @@ static void a_slow_drift_adds_up_to_a_change(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(policies_read_back_as_written),
-        cmocka_unit_test(unknown_policies_and_periods_below_one_are_refused),
-        cmocka_unit_test(every_n_asks_after_each_nth_iteration),
-        cmocka_unit_test(noise_is_no_change_but_a_frozen_layer_and_a_drift_are),
-        cmocka_unit_test(a_slow_drift_adds_up_to_a_change),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -4,7 +4,7 @@
 
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -93,7 +93,7 @@ static void check_order(const char *name, int ranks, int chunks, int microbatche
     }
 }
 
-static void whatever_activations_weigh_a_rank_is_fullest_at_a_peak(void **state)
+TEST(whatever_activations_weigh_a_rank_is_fullest_at_a_peak)
 {
     int count = 0;
     int checked = 0;
@@ -128,7 +128,7 @@ static void assert_same_peaks(const bal_rank_peaks *one, const bal_rank_peaks *o
                             sizeof *one->held);
 }
 
-static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
+TEST(a_searched_schedule_counts_as_the_order_of_its_row)
 {
     static const char *const pairs[][2] = {
         {"zb-auto", "1f1b"}, {"zb-v", "zb-v-hand"}, {"v-adaptive", "v-min"}};
@@ -141,7 +141,7 @@ static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
     }
 }
 
-static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
+TEST(other_counts_are_refused_in_the_name_of_the_schedule)
 {
     bal_rank_peaks peaks = {.rank_count = -7};
 
@@ -156,10 +156,5 @@ static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_activations_weigh_a_rank_is_fullest_at_a_peak),
-        cmocka_unit_test(a_searched_schedule_counts_as_the_order_of_its_row),
-        cmocka_unit_test(other_counts_are_refused_in_the_name_of_the_schedule),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,13 +1,13 @@
 /// Re-packing: how many ranks, what becomes of the others, and what is refused.
 #include "balance/repack/repack.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void options_outside_their_limits_are_named(void **state)
+TEST(options_outside_their_limits_are_named)
 {
     static const struct {
         bal_repack_options options;
@@ -35,7 +35,7 @@ static void options_outside_their_limits_are_named(void **state)
 
 /// What Algorithm 4 as printed and as coded, and the rules for bins, make of ranks, each failure
 /// with the very numbers at which it shows.
-static void others_merge_whole_ranks_by_memory(void **state)
+TEST(others_merge_whole_ranks_by_memory)
 {
     enum { MOST = 8 };
     static const struct {
@@ -95,7 +95,7 @@ static void others_merge_whole_ranks_by_memory(void **state)
     }
 }
 
-static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **state)
+TEST(halving_stops_where_a_rank_would_hold_more_than_at_the_start)
 {
     static const struct {
         int ranks;
@@ -212,7 +212,7 @@ static void choose(const bal_repack_options *options)
     require(bal_repack_choose(&at.question, options, memory, &choice, &why));
 }
 
-static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
+TEST(it_equals_a_search_that_plays_every_number_of_ranks)
 {
     int checked = 0;
     int packed = 0;
@@ -262,7 +262,7 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
     assert_true(checked > 400 && packed > 200);
 }
 
-static void plateaus_are_left_at_no_cost(void **state)
+TEST(plateaus_are_left_at_no_cost)
 {
     bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
     fill_pipeline(32, 31, 31);
@@ -287,7 +287,7 @@ static void plateaus_are_left_at_no_cost(void **state)
     assert_int_equal(choice.iteration_ns, choice.reference_ns);
 }
 
-static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
+TEST(fewer_ranks_need_memory_for_what_their_stages_hold)
 {
     fill_pipeline(12, 6, 6);
     const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 10};
@@ -305,7 +305,7 @@ static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
                  "no number of ranks in [1, 1] has a plan within 99 bytes of memory per rank");
 }
 
-static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
+TEST(ranks_are_taken_back_only_beyond_the_hysteresis)
 {
     fill_pipeline(12, 4, 3); // 3 ranks take 32000, 4 take 24000
     bal_repack_options options = {
@@ -319,7 +319,7 @@ static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
     assert_int_equal(choice.rank_count, 4);
 }
 
-static void whole_units_are_kept(void **state)
+TEST(whole_units_are_kept)
 {
     fill_pipeline(12, 6, 6);
     bal_repack_options options = {
@@ -338,7 +338,7 @@ static status play_with_bubble(void *context, const bal_layer_costs *layers,
     return play(context, layers, plan, microbatch_count + plan->rank_count - 1, iteration_ns, err);
 }
 
-static void released_ranks_that_replicate_shorten_the_iteration(void **state)
+TEST(released_ranks_that_replicate_shorten_the_iteration)
 {
     fill_pipeline(12, 8, 8);
     const bal_evaluator bubbly = {.iteration_ns = play_eight, .iteration_ns_of = play_with_bubble};
@@ -374,7 +374,7 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
     assert_int_equal(choice.rank_count, 6);
 }
 
-static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **state)
+TEST(historical_kinds_choose_the_number_and_the_balancer_cuts)
 {
     fill_pipeline(12, 6, 6);
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -404,17 +404,5 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_outside_their_limits_are_named),
-        cmocka_unit_test(others_merge_whole_ranks_by_memory),
-        cmocka_unit_test(halving_stops_where_a_rank_would_hold_more_than_at_the_start),
-        cmocka_unit_test(it_equals_a_search_that_plays_every_number_of_ranks),
-        cmocka_unit_test(plateaus_are_left_at_no_cost),
-        cmocka_unit_test(fewer_ranks_need_memory_for_what_their_stages_hold),
-        cmocka_unit_test(ranks_are_taken_back_only_beyond_the_hysteresis),
-        cmocka_unit_test(whole_units_are_kept),
-        cmocka_unit_test(released_ranks_that_replicate_shorten_the_iteration),
-        cmocka_unit_test(historical_kinds_choose_the_number_and_the_balancer_cuts),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -3,9 +3,9 @@
 #include "balance/metrics.h"
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -23,14 +23,14 @@ static void assert_order(const bal_schedule *schedule, int rank, const char *exp
     text_free(&text);
 }
 
-static void gpipe_runs_all_forwards_first(void **state)
+TEST(gpipe_runs_all_forwards_first)
 {
     const bal_schedule schedule = reference_build("gpipe", 2, 3, 0);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 BW1 BW2");
     assert_order(&schedule, 1, "F0 F1 F2 BW0 BW1 BW2");
 }
 
-static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
+TEST(one_f_one_b_warms_up_by_the_ranks_behind)
 {
     const bal_schedule schedule = reference_build("1f1b", 3, 4, 1);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
@@ -40,7 +40,7 @@ static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
     assert_order(&few, 0, "F0 F1 BW0 BW1");
 }
 
-static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
+TEST(interleaved_takes_p_microbatches_through_each_chunk)
 {
     const bal_schedule schedule = reference_build("interleaved-1f1b", 2, 4, 2);
     assert_order(&schedule, 0,
@@ -50,7 +50,7 @@ static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
     assert_int_equal(reference_build("interleaved-1f1b", 2, 4, 0).chunk_count, 2);
 }
 
-static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
+TEST(hand_zero_bubble_orders_hold_back_weights_by_rank)
 {
     const bal_schedule h1 = reference_build("zb-h1", 3, 4, 1);
     assert_order(&h1, 0, "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
@@ -60,7 +60,7 @@ static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
     assert_order(&h2, 1, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
 }
 
-static void every_built_order_passes_the_check(void **state)
+TEST(every_built_order_passes_the_check)
 {
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
@@ -82,7 +82,7 @@ static void every_built_order_passes_the_check(void **state)
     }
 }
 
-static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
+TEST(no_schedule_is_shorter_than_its_busiest_rank)
 {
     rng generator = rng_init(7, 0);
     int family_count = 0;
@@ -149,7 +149,7 @@ static bool can_be_played(const bal_schedule *schedule)
 
 /// One op is replaced by another, or two of a rank change places: sometimes that can still be
 /// played, and the check must say the same as the player above.
-static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
+TEST(a_corrupted_order_is_refused_unless_it_can_be_played)
 {
     rng generator = rng_init(11, 0);
     const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
@@ -217,7 +217,7 @@ static void assert_refused(const char *row0, const char *row1, bool has_split, c
                  STATUS_INVALID, message);
 }
 
-static void a_wrong_order_is_refused_by_name(void **state)
+TEST(a_wrong_order_is_refused_by_name)
 {
     const char *good = "F0 F1 BW0 BW1";
     assert_refused("F0 F1 BW0", good, false, "rank 0: BW1 is missing");
@@ -233,7 +233,7 @@ static void a_wrong_order_is_refused_by_name(void **state)
     assert_refused("F0 F1 W0", "", true, "rank 0: W0 is too early: B0 is not before it");
 }
 
-static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(void **state)
+TEST(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other)
 {
     // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
     const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
@@ -252,7 +252,7 @@ static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(vo
                  STATUS_INVALID, "bidirectional placement has 2 chunks per rank, not 1");
 }
 
-static void chimera_counts_the_microbatches_of_each_direction(void **state)
+TEST(chimera_counts_the_microbatches_of_each_direction)
 {
     const bal_schedule schedule = reference_build("chimera", 4, 8, 0);
 
@@ -268,7 +268,7 @@ static void chimera_counts_the_microbatches_of_each_direction(void **state)
     assert_int_equal(bal_schedule_microbatch_count(family, 5, 8), -1);
 }
 
-static void ranks_take_turns_in_the_topological_order(void **state)
+TEST(ranks_take_turns_in_the_topological_order)
 {
     const char *const rows[] = {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"};
     int topological[8];
@@ -280,13 +280,13 @@ static void ranks_take_turns_in_the_topological_order(void **state)
     assert_memory_equal(topological, expected, sizeof expected);
 }
 
-static void a_mixed_order_may_fuse_some_backwards(void **state)
+TEST(a_mixed_order_may_fuse_some_backwards)
 {
     const char *const rows[] = {"F0 F1 B0 BW1 W0", "F0 BW0 F1 B1 W1"};
     assert_ok(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL));
 }
 
-static void names_of_ops_read_back(void **state)
+TEST(names_of_ops_read_back)
 {
     const char *const names[] = {"F0", "B12", "W7", "BW1048575", "1:F0", "63:BW9"};
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
@@ -304,7 +304,7 @@ static void names_of_ops_read_back(void **state)
     }
 }
 
-static void a_bad_request_is_refused_by_name(void **state)
+TEST(a_bad_request_is_refused_by_name)
 {
     const struct {
         bal_schedule_request request;
@@ -344,21 +344,5 @@ static void a_bad_request_is_refused_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpipe_runs_all_forwards_first),
-        cmocka_unit_test(one_f_one_b_warms_up_by_the_ranks_behind),
-        cmocka_unit_test(interleaved_takes_p_microbatches_through_each_chunk),
-        cmocka_unit_test(hand_zero_bubble_orders_hold_back_weights_by_rank),
-        cmocka_unit_test(every_built_order_passes_the_check),
-        cmocka_unit_test(no_schedule_is_shorter_than_its_busiest_rank),
-        cmocka_unit_test(a_corrupted_order_is_refused_unless_it_can_be_played),
-        cmocka_unit_test(a_wrong_order_is_refused_by_name),
-        cmocka_unit_test(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other),
-        cmocka_unit_test(chimera_counts_the_microbatches_of_each_direction),
-        cmocka_unit_test(ranks_take_turns_in_the_topological_order),
-        cmocka_unit_test(a_mixed_order_may_fuse_some_backwards),
-        cmocka_unit_test(names_of_ops_read_back),
-        cmocka_unit_test(a_bad_request_is_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

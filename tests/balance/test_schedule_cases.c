@@ -8,8 +8,8 @@
 #include "balance/metrics.h"
 #include "base/json.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -179,17 +179,17 @@ static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_c
     return played;
 }
 
-static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
+TEST(fixed_schedules_meet_every_case_to_the_nanosecond)
 {
     assert_int_equal(play_cases(play_fixed_case), 616);
 }
 
-static void searched_schedules_are_never_worse_within_the_same_memory(void **state)
+TEST(searched_schedules_are_never_worse_within_the_same_memory)
 {
     assert_int_equal(play_cases(play_searched_case), 434);
 }
 
-static void recorded_timelines_are_met_op_by_op(void **state)
+TEST(recorded_timelines_are_met_op_by_op)
 {
     json_document *file = open_file("balance/schedule_timelines.json");
     for (int index = 0; index < json_count(json_root(file)); index++) {
@@ -228,10 +228,5 @@ static void recorded_timelines_are_met_op_by_op(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fixed_schedules_meet_every_case_to_the_nanosecond),
-        cmocka_unit_test(searched_schedules_are_never_worse_within_the_same_memory),
-        cmocka_unit_test(recorded_timelines_are_met_op_by_op),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -5,8 +5,8 @@
 #include "balance/metrics.h"
 #include "balance/schedule/order_search.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
 #include "tests/balance/searched_orders.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -114,7 +114,7 @@ static void search_randomly(const searched_family *family)
     assert_true(compared[1] >= family->compared_least[1]);
 }
 
-static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **state)
+TEST(random_searches_stay_within_memory_and_beat_the_fixed_orders)
 {
     for (int family = 0; family < FAMILY_COUNT; family++) {
         search_randomly(&families[family]);
@@ -123,7 +123,7 @@ static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **
 
 /// The search tries some orders of thousands and improves the best: it may miss the optimum, but
 /// hardly ever, and never by much.
-static void small_searches_nearly_always_find_the_optimum(void **state)
+TEST(small_searches_nearly_always_find_the_optimum)
 {
     for (const searched_family *of = families; of < families + FAMILY_COUNT; of++) {
         rng generator = rng_init(3, 0);
@@ -157,7 +157,7 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
     }
 }
 
-static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
+TEST(a_limit_below_one_microbatch_is_infeasible_by_name)
 {
     static const char *const messages[FAMILY_COUNT] = {
         "rank 1 needs memory 6 for one microbatch; its limit is 5",
@@ -178,7 +178,7 @@ static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
     }
 }
 
-static void costs_that_do_not_fit_are_refused_by_name(void **state)
+TEST(costs_that_do_not_fit_are_refused_by_name)
 {
     bal_schedule schedule;
     assert_fails(search("zb-auto", 2, 4, NULL, NULL, &schedule, &why), STATUS_INVALID,
@@ -207,7 +207,7 @@ static void costs_that_do_not_fit_are_refused_by_name(void **state)
                  "W must give, and the sum be 0");
 }
 
-static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(void **state)
+TEST(without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory)
 {
     enum { RANKS = 4 };
     const bal_stage_costs costs =
@@ -223,7 +223,7 @@ static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(voi
     }
 }
 
-static void activations_near_the_largest_are_counted_without_overflow(void **state)
+TEST(activations_near_the_largest_are_counted_without_overflow)
 {
     enum { RANKS = 20, MICROBATCHES = 2 };
     const int64_t activation = INT64_C(1) << 58;
@@ -322,7 +322,7 @@ static int searched_rate(const published_row *row, int memory_factor)
 }
 
 /// The tables print makespans for 1F1B, its interleaving and H1, spans for the others.
-static void published_bubble_rates_are_met(void **state)
+TEST(published_bubble_rates_are_met)
 {
     for (size_t index = 0; index < sizeof published / sizeof published[0]; index++) {
         const published_row *row = &published[index];
@@ -358,7 +358,7 @@ static const struct {
     {32, 256, 9447, 9644, 7193, 887, 236},
 };
 
-static void published_bubble_rates_of_zb_v_are_met_or_beaten(void **state)
+TEST(published_bubble_rates_of_zb_v_are_met_or_beaten)
 {
     for (size_t row = 0; row < sizeof published_v / sizeof published_v[0]; row++) {
         const int ranks = published_v[row].ranks;
@@ -381,15 +381,5 @@ static void published_bubble_rates_of_zb_v_are_met_or_beaten(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_searches_stay_within_memory_and_beat_the_fixed_orders),
-        cmocka_unit_test(small_searches_nearly_always_find_the_optimum),
-        cmocka_unit_test(a_limit_below_one_microbatch_is_infeasible_by_name),
-        cmocka_unit_test(costs_that_do_not_fit_are_refused_by_name),
-        cmocka_unit_test(without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory),
-        cmocka_unit_test(activations_near_the_largest_are_counted_without_overflow),
-        cmocka_unit_test(published_bubble_rates_are_met),
-        cmocka_unit_test(published_bubble_rates_of_zb_v_are_met_or_beaten),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

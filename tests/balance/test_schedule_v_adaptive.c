@@ -3,8 +3,8 @@
 /// stages; limits below every block; every order played by the plainest player.
 #include "balance/metrics.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
+TEST(equal_stages_idle_no_longer_than_the_published_bubble)
 {
     int built = 0;
     for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
@@ -100,7 +100,7 @@ static bal_stage_costs random_costs(rng *generator, int ranks)
     return costs;
 }
 
-static void more_memory_never_makes_it_longer(void **state)
+TEST(more_memory_never_makes_it_longer)
 {
     rng generator = rng_init(20241012, 0);
     int compared = 0;
@@ -135,7 +135,7 @@ static void more_memory_never_makes_it_longer(void **state)
     assert_true(compared > 100);
 }
 
-static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
+TEST(it_is_never_longer_than_a_fixed_block_in_its_memory)
 {
     static const char *const blocks[] = {"v-half", "v-min"};
     rng generator = rng_init(20241013, 0);
@@ -156,7 +156,7 @@ static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
     }
 }
 
-static void a_limit_below_every_block_is_named(void **state)
+TEST(a_limit_below_every_block_is_named)
 {
     const bal_stage_costs costs = equal_costs(4);
 
@@ -177,7 +177,7 @@ static void a_limit_below_every_block_is_named(void **state)
                         "rank 1 needs memory 2 for one microbatch; its limit is 1");
 }
 
-static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
+TEST(a_rank_with_less_memory_narrows_the_blocks_for_all)
 {
     const bal_stage_costs costs = equal_costs(6);
 
@@ -190,7 +190,7 @@ static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
     assert_true(one.metrics.span_ns > 6 * 18 && one.metrics.span_ns <= 6 * 18 + 17);
 }
 
-static void the_same_request_has_the_same_order(void **state)
+TEST(the_same_request_has_the_same_order)
 {
     rng generator = rng_init(20241014, 0);
     const bal_stage_costs costs = random_costs(&generator, 5);
@@ -204,13 +204,5 @@ static void the_same_request_has_the_same_order(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_stages_idle_no_longer_than_the_published_bubble),
-        cmocka_unit_test(more_memory_never_makes_it_longer),
-        cmocka_unit_test(it_is_never_longer_than_a_fixed_block_in_its_memory),
-        cmocka_unit_test(a_limit_below_every_block_is_named),
-        cmocka_unit_test(a_rank_with_less_memory_narrows_the_blocks_for_all),
-        cmocka_unit_test(the_same_request_has_the_same_order),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,8 +2,8 @@
 /// them, and cannot be made to thrash. The runs are those of policy_study.h; the limits of the
 /// ratios to an offline optimum are those that the policy was designed for.
 #include "balance/control/shadow.h"
-#include "tests/assert_close.h"
 #include "tests/balance/policy_study.h"
+#include "tests/test.h"
 
 static const double layer_moves[] = {0.02, 0.2, 2};
 
@@ -15,7 +15,7 @@ static study_outcome play(study_family family, int iterations, double layer_move
     return outcome;
 }
 
-static void constant_loads_with_noise_cause_no_move(void **state)
+TEST(constant_loads_with_noise_cause_no_move)
 {
     for (int price = 0; price < 3; price++) {
         for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -27,7 +27,7 @@ static void constant_loads_with_noise_cause_no_move(void **state)
 /// 35 equal layers on 8 ranks: three ranks hold five, and which three makes no difference, so that
 /// noise alone prefers one plan to another (under gpipe also the order of ranks makes none). Moving
 /// costs no more than a latency.
-static void noise_between_equally_good_plans_causes_no_move(void **state)
+TEST(noise_between_equally_good_plans_causes_no_move)
 {
     enum { LAYERS = 35 };
     const bal_machine machine = {.rank_count = STUDY_RANKS,
@@ -69,7 +69,7 @@ static void noise_between_equally_good_plans_causes_no_move(void **state)
     }
 }
 
-static void pruning_and_experts_take_few_moves(void **state)
+TEST(pruning_and_experts_take_few_moves)
 {
     for (int price = 0; price < 3; price++) {
         for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -113,14 +113,14 @@ static ratio_sum add_families(study_family first, study_family end)
     return sum;
 }
 
-static void realistic_runs_are_near_the_offline_optimum(void **state)
+TEST(realistic_runs_are_near_the_offline_optimum)
 {
     const ratio_sum sum = add_families(STUDY_CONSTANT, STUDY_REALISTIC_COUNT);
     assert_true(exp(sum.log_sum / sum.count) <= 1.012);
     assert_true(sum.worst <= 1.057);
 }
 
-static void ping_pong_stays_near_the_offline_optimum(void **state)
+TEST(ping_pong_stays_near_the_offline_optimum)
 {
     const ratio_sum sum = add_families(STUDY_PING_PONG, STUDY_OBLIVIOUS_COUNT);
     assert_true(exp(sum.log_sum / sum.count) <= 1.17);
@@ -130,7 +130,7 @@ static void ping_pong_stays_near_the_offline_optimum(void **state)
 /// Whatever an adversary does, a move comes only after its price has been lost by not having moved,
 /// each loss counted for one move: all moves together cost at most what was lost. As moves that do
 /// not pay for themselves raise the price to eightfold, they come to cost a fraction of it.
-static void an_adversary_cannot_make_moves_cost_more_than_staying(void **state)
+TEST(an_adversary_cannot_make_moves_cost_more_than_staying)
 {
     static const study_family families[] = {STUDY_ADVERSARY, STUDY_ADVERSARY_MILD};
     for (size_t index = 0; index < sizeof families / sizeof families[0]; index++) {
@@ -192,7 +192,7 @@ static int moves_after_spike(const char *balancer, const char *schedule, int lay
     return moves;
 }
 
-static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
+TEST(a_lasting_change_is_followed_once_and_a_spike_is_not)
 {
     int cuts[3] = {0};
     // Under gpipe with 8 microbatches, 3 | 1 takes 2 * 300 + 7 * 300 and 2 | 2 takes 600 + 7 * 400:
@@ -202,7 +202,7 @@ static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
     assert_int_equal(cuts[1], 3);
 }
 
-static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **state)
+TEST(folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks)
 {
     int cuts[5] = {0};
 
@@ -217,15 +217,5 @@ static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constant_loads_with_noise_cause_no_move),
-        cmocka_unit_test(noise_between_equally_good_plans_causes_no_move),
-        cmocka_unit_test(pruning_and_experts_take_few_moves),
-        cmocka_unit_test(realistic_runs_are_near_the_offline_optimum),
-        cmocka_unit_test(ping_pong_stays_near_the_offline_optimum),
-        cmocka_unit_test(an_adversary_cannot_make_moves_cost_more_than_staying),
-        cmocka_unit_test(a_lasting_change_is_followed_once_and_a_spike_is_not),
-        cmocka_unit_test(folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /// Stage costs: sums, placements, and what a message costs on which link.
 #include "balance/costs/stage_costs.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
-static void every_stage_has_one_rank_in_all_placements(void **state)
+TEST(every_stage_has_one_rank_in_all_placements)
 {
     for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_BIDIRECTIONAL;
          placement++) {
@@ -21,7 +21,7 @@ static void every_stage_has_one_rank_in_all_placements(void **state)
     assert_int_equal(bal_stage_of(BAL_PLACEMENT_BIDIRECTIONAL, 5, 2, 4, 1), 5);
 }
 
-static void the_two_pipelines_of_a_bidirectional_placement_are_apart(void **state)
+TEST(the_two_pipelines_of_a_bidirectional_placement_are_apart)
 {
     const int before[] = {-1, 0, 1, -1, 3, 4};
     const int behind[] = {1, 2, -1, 4, 5, -1};
@@ -34,7 +34,7 @@ static void the_two_pipelines_of_a_bidirectional_placement_are_apart(void **stat
     }
 }
 
-static void placements_are_found_by_their_names(void **state)
+TEST(placements_are_found_by_their_names)
 {
     static const char *const names[] = {"interleaved", "v", "bidirectional"};
     for (int index = 0; index < 3; index++) {
@@ -49,7 +49,7 @@ static void placements_are_found_by_their_names(void **state)
     assert_int_equal(found, BAL_PLACEMENT_V);
 }
 
-static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **state)
+TEST(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up)
 {
     assert_int_equal(bal_link_transfer_ns((bal_link){10, 0}, 1000), 10);
     assert_int_equal(bal_link_transfer_ns((bal_link){10, 1000000000}, 1000), 1010);
@@ -60,7 +60,7 @@ static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **st
     assert_true(bal_link_transfer_ns((bal_link){0, 1}, INT64_MAX) == INT64_MAX / 4);
 }
 
-static void stages_sum_their_layers_and_know_their_links(void **state)
+TEST(stages_sum_their_layers_and_know_their_links)
 {
     const int64_t forward[] = {1, 2, 3, 4};
     const int64_t input[] = {10, 20, 30, 40};
@@ -103,7 +103,7 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
     assert_int_equal(costs.memory_backward_weight[2], -4);
 }
 
-static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
+TEST(a_stage_costs_what_its_machine_rank_makes_of_it)
 {
     const int64_t forward[] = {4, 4, 4};
     const int64_t message[] = {100, 100, 100};
@@ -134,7 +134,7 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
 }
 
 /// With two columns, so that the rows of a stage are not its number.
-static void where_the_first_stage_is_whole_its_b_is_all_of_its_backward(void **state)
+TEST(where_the_first_stage_is_whole_its_b_is_all_of_its_backward)
 {
     const int64_t forward[] = {1, 1, 2, 2, 3, 3, 4, 4};
     const int64_t input[] = {10, 11, 20, 21, 30, 31, 40, 41};
@@ -183,14 +183,5 @@ static void where_the_first_stage_is_whole_its_b_is_all_of_its_backward(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stage_has_one_rank_in_all_placements),
-        cmocka_unit_test(the_two_pipelines_of_a_bidirectional_placement_are_apart),
-        cmocka_unit_test(placements_are_found_by_their_names),
-        cmocka_unit_test(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up),
-        cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
-        cmocka_unit_test(a_stage_costs_what_its_machine_rank_makes_of_it),
-        cmocka_unit_test(where_the_first_stage_is_whole_its_b_is_all_of_its_backward),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// order under a plan.
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ static void assert_refused(const bal_training *training, const char *message)
     assert_fails(bal_training_check(training, &why), STATUS_INVALID, message);
 }
 
-static void wrong_runs_are_refused(void **state)
+TEST(wrong_runs_are_refused)
 {
     const bal_slow_rank outside = {.rank = 2, .time_factor = 2, .end_iteration = 1};
     const bal_slow_rank stopped = {.rank = 1, .time_factor = 0, .end_iteration = 1};
@@ -63,7 +63,7 @@ static void wrong_runs_are_refused(void **state)
     assert_refused(&run, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
 }
 
-static void factors_of_a_rank_multiply_while_they_hold(void **state)
+TEST(factors_of_a_rank_multiply_while_they_hold)
 {
     const bal_slow_rank slow[] = {
         {.rank = 1, .time_factor = 2, .first_iteration = 3, .end_iteration = 6},
@@ -84,7 +84,7 @@ static void factors_of_a_rank_multiply_while_they_hold(void **state)
     assert_close(factor[1], 1.5, 0);
 }
 
-static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
+TEST(an_iteration_is_profiled_where_a_decision_may_look)
 {
     bal_training run = two_ranks();
 
@@ -96,7 +96,7 @@ static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
     assert_false(bal_training_is_profiled(&run, 1, true));
 }
 
-static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
+TEST(gpus_are_counted_as_one_per_rank_unless_told)
 {
     bal_training run = two_ranks();
 
@@ -108,7 +108,7 @@ static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
     assert_int_equal(bal_training_gpu_layout(&run).replica_count, 3);
 }
 
-static void only_searched_orders_look_at_costs_and_memory(void **state)
+TEST(only_searched_orders_look_at_costs_and_memory)
 {
     const int64_t ns[] = {10, 10, 10, 10};
     const int64_t state_bytes[] = {100, 100, 100, 300};
@@ -143,7 +143,7 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
 }
 
-static void op_times_that_do_not_add_up_are_refused(void **state)
+TEST(op_times_that_do_not_add_up_are_refused)
 {
     const bal_schedule_request request = {.name = "gpipe", .rank_count = 2, .microbatch_count = 2};
     const int64_t ns[] = {100, 100};
@@ -173,13 +173,5 @@ static void op_times_that_do_not_add_up_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_runs_are_refused),
-        cmocka_unit_test(factors_of_a_rank_multiply_while_they_hold),
-        cmocka_unit_test(an_iteration_is_profiled_where_a_decision_may_look),
-        cmocka_unit_test(gpus_are_counted_as_one_per_rank_unless_told),
-        cmocka_unit_test(only_searched_orders_look_at_costs_and_memory),
-        cmocka_unit_test(op_times_that_do_not_add_up_are_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

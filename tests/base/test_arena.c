@@ -1,7 +1,7 @@
 /// arena: arrays are zero, aligned and apart; reset reuses the blocks; a host without memory ends
 /// the process with one message.
 #include "base/arena.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
+TEST(arrays_are_zero_aligned_and_do_not_overlap)
 {
     arena *memory = arena_create(256);
 
@@ -36,7 +36,7 @@ static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
     arena_destroy(memory);
 }
 
-static void an_arena_within_another_ends_with_it(void **state)
+TEST(an_arena_within_another_ends_with_it)
 {
     arena *owner = arena_create(64);
     arena *within = arena_within(owner, 64);
@@ -88,7 +88,7 @@ static void expect_end(void (*act)(void), char said[200])
     assert_int_equal(WEXITSTATUS(how), 1);
 }
 
-static void more_memory_than_there_is_ends_the_process_with_its_size(void **state)
+TEST(more_memory_than_there_is_ends_the_process_with_its_size)
 {
     char said[200];
 
@@ -104,10 +104,5 @@ static void more_memory_than_there_is_ends_the_process_with_its_size(void **stat
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_zero_aligned_and_do_not_overlap),
-        cmocka_unit_test(an_arena_within_another_ends_with_it),
-        cmocka_unit_test(more_memory_than_there_is_ends_the_process_with_its_size),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

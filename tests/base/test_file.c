@@ -2,7 +2,7 @@
 /// every refusal names the path. /dev/full stands for a full disk.
 #include "base/arena.h"
 #include "base/file.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static int entries_in(const char *folder)
     return count - 2; // . and ..
 }
 
-static void what_is_written_reads_back(void **state)
+TEST(what_is_written_reads_back)
 {
     char folder[64];
     char path[80];
@@ -52,7 +52,7 @@ static void what_is_written_reads_back(void **state)
     rmdir(folder);
 }
 
-static void a_file_above_the_limit_is_invalid(void **state)
+TEST(a_file_above_the_limit_is_invalid)
 {
     char *read = NULL;
     size_t length = 7;
@@ -63,7 +63,7 @@ static void a_file_above_the_limit_is_invalid(void **state)
     assert_int_equal(length, 7);
 }
 
-static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
+TEST(a_path_that_cannot_be_read_is_named_with_the_reason)
 {
     char *read = NULL;
     size_t length = 0;
@@ -79,13 +79,13 @@ static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
     assert_int_equal(hash, 7);
 }
 
-static void a_full_disk_is_an_error(void **state)
+TEST(a_full_disk_is_an_error)
 {
     assert_fails(file_write("/dev/full", "x", 1, &why), STATUS_IO,
                  "/dev/full: No space left on device");
 }
 
-static void a_failed_write_leaves_nothing_behind(void **state)
+TEST(a_failed_write_leaves_nothing_behind)
 {
     char folder[64];
     char path[80];
@@ -103,7 +103,7 @@ static void a_failed_write_leaves_nothing_behind(void **state)
     rmdir(folder);
 }
 
-static void no_input_is_written_under_any_name(void **state)
+TEST(no_input_is_written_under_any_name)
 {
     char folder[64];
     char path[80];
@@ -134,7 +134,7 @@ static void no_input_is_written_under_any_name(void **state)
     assert_int_equal(unlink(path) | unlink(symbolic) | unlink(hard) | rmdir(folder), 0);
 }
 
-static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void **state)
+TEST(an_output_keeps_its_mode_and_links_and_takes_up_what_was_left)
 {
     char folder[64];
     char path[80];
@@ -161,7 +161,7 @@ static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void *
     assert_int_equal(unlink(path) | unlink(other) | rmdir(folder), 0);
 }
 
-static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
+TEST(the_hash_is_fnv_1a_however_the_bytes_arrive)
 {
     char path[64];
     make_folder(path);
@@ -179,7 +179,7 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
     rmdir(path);
 }
 
-static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
+TEST(a_file_in_a_folder_that_is_not_there_cannot_be_written)
 {
     assert_ok(file_check_writable("file", &why));
     assert_int_equal(file_check_writable("/file", &why),
@@ -190,16 +190,5 @@ static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_in_a_folder_that_is_not_there_cannot_be_written),
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(a_file_above_the_limit_is_invalid),
-        cmocka_unit_test(a_path_that_cannot_be_read_is_named_with_the_reason),
-        cmocka_unit_test(no_input_is_written_under_any_name),
-        cmocka_unit_test(an_output_keeps_its_mode_and_links_and_takes_up_what_was_left),
-        cmocka_unit_test(a_full_disk_is_an_error),
-        cmocka_unit_test(a_failed_write_leaves_nothing_behind),
-        cmocka_unit_test(the_hash_is_fnv_1a_however_the_bytes_arrive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /// json: what is refused and how it is named; what is written reads back the same.
 #include "base/json.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void assert_refused(const char *document_text, const char *message)
     assert_null(document);
 }
 
-static void malformed_documents_are_refused_with_their_line(void **state)
+TEST(malformed_documents_are_refused_with_their_line)
 {
     assert_refused("{\"a\":\n1,}", "f.json:2: not valid JSON");
     assert_refused("{} {}", "f.json:1: text after the end of the document");
@@ -37,7 +37,7 @@ static void malformed_documents_are_refused_with_their_line(void **state)
     assert_refused(deep, "f.json:1: nested deeper than 64 levels");
 }
 
-static void getters_name_the_path_of_what_they_refuse(void **state)
+TEST(getters_name_the_path_of_what_they_refuse)
 {
     static const char bytes[] = "{\"a\":{\"b\":[1,2.5,-3]},\"s\":\"x\"}";
     static const char *const allowed[] = {"a", "stages"};
@@ -65,7 +65,7 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
     json_close(document);
 }
 
-static void what_is_written_reads_back_the_same(void **state)
+TEST(what_is_written_reads_back_the_same)
 {
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
@@ -101,7 +101,7 @@ static void assert_written(const char *value, const char *expected)
 }
 
 /// File names hold any bytes; a reader of the document refuses all of it for one of them.
-static void bytes_that_are_not_utf8_are_replaced(void **state)
+TEST(bytes_that_are_not_utf8_are_replaced)
 {
     assert_written("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
                    "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
@@ -114,7 +114,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
     assert_written("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
-static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
+TEST(a_double_above_2_53_is_written_as_one_and_read_back)
 {
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
@@ -131,7 +131,7 @@ static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
     text_free(&out);
 }
 
-static void as_deep_as_is_read_can_be_written(void **state)
+TEST(as_deep_as_is_read_can_be_written)
 {
     char deepest[2 * JSON_DEPTH_MAX + 1];
     memset(deepest, '[', JSON_DEPTH_MAX);
@@ -164,7 +164,7 @@ static void assert_changed(const char *document, const char *changes, const char
     text_free(&out);
 }
 
-static void changes_replace_add_and_remove_at_their_paths(void **state)
+TEST(changes_replace_add_and_remove_at_their_paths)
 {
     assert_changed("{\"a\":{\"b\":1,\"c\":9007199254740991}}", "{\"a.b\":[2,3]}",
                    "{\"a\":{\"c\":9007199254740991,\"b\":[2,3]}}");
@@ -181,7 +181,7 @@ static void assert_change_refused(const char *document, const char *changes, con
     assert_null(out.bytes);
 }
 
-static void changes_that_cannot_be_made_are_refused(void **state)
+TEST(changes_that_cannot_be_made_are_refused)
 {
     assert_change_refused("{\"a\":1}", "{\"a.b\":2}", "f.json: 'a' is no object to change 'b' in");
     assert_change_refused("[1]", "{\"a\":2}",
@@ -190,7 +190,7 @@ static void changes_that_cannot_be_made_are_refused(void **state)
     assert_change_refused("{\"a\"}", "{}", "f.json:1: not valid JSON");
 }
 
-static void a_value_is_written_as_it_stands_and_its_leaves_by_their_paths(void **state)
+TEST(a_value_is_written_as_it_stands_and_its_leaves_by_their_paths)
 {
     const char *text = "{\"a\":{\"b\":[1,{\"c\":2.5}],\"d\":{\"e\":null,\"f\":{}}},\"g\":\"h\"}";
     json_document *document = NULL;
@@ -216,16 +216,5 @@ static void a_value_is_written_as_it_stands_and_its_leaves_by_their_paths(void *
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_documents_are_refused_with_their_line),
-        cmocka_unit_test(getters_name_the_path_of_what_they_refuse),
-        cmocka_unit_test(what_is_written_reads_back_the_same),
-        cmocka_unit_test(as_deep_as_is_read_can_be_written),
-        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
-        cmocka_unit_test(a_double_above_2_53_is_written_as_one_and_read_back),
-        cmocka_unit_test(changes_replace_add_and_remove_at_their_paths),
-        cmocka_unit_test(changes_that_cannot_be_made_are_refused),
-        cmocka_unit_test(a_value_is_written_as_it_stands_and_its_leaves_by_their_paths),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

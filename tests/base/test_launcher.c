@@ -1,6 +1,6 @@
 /// What launchers say in the environment: which one counts, and where rank 0 is reached.
 #include "base/launcher.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void set(const char *pairs)
     }
 }
 
-static void without_a_launcher_a_process_is_alone(void **state)
+TEST_BETWEEN(without_a_launcher_a_process_is_alone, clear, NULL)
 {
     const char *variable = "";
 
@@ -53,7 +53,7 @@ static void without_a_launcher_a_process_is_alone(void **state)
     assert_int_equal(launcher_local_rank(5), 5);
 }
 
-static void the_innermost_launcher_counts(void **state)
+TEST_BETWEEN(the_innermost_launcher_counts, clear, NULL)
 {
     const char *variable = NULL;
 
@@ -71,7 +71,7 @@ static void the_innermost_launcher_counts(void **state)
     assert_int_equal(launcher_rank(), 3);
 }
 
-static void a_size_without_a_rank_is_of_no_launcher(void **state)
+TEST_BETWEEN(a_size_without_a_rank_is_of_no_launcher, clear, NULL)
 {
     set("WORLD_SIZE=16");
     assert_int_equal(launcher_process_count(NULL), 1);
@@ -79,7 +79,7 @@ static void a_size_without_a_rank_is_of_no_launcher(void **state)
     assert_int_equal(launcher_process_count(NULL), 1);
 }
 
-static void rank_0_is_where_torchrun_or_slurm_say(void **state)
+TEST_BETWEEN(rank_0_is_where_torchrun_or_slurm_say, clear, NULL)
 {
     static const struct {
         const char *set;
@@ -107,7 +107,7 @@ static void rank_0_is_where_torchrun_or_slurm_say(void **state)
     }
 }
 
-static void a_meeting_point_that_nobody_names_is_refused(void **state)
+TEST_BETWEEN(a_meeting_point_that_nobody_names_is_refused, clear, NULL)
 {
     static const struct {
         const char *set;
@@ -133,12 +133,5 @@ static void a_meeting_point_that_nobody_names_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(without_a_launcher_a_process_is_alone, clear),
-        cmocka_unit_test_setup(the_innermost_launcher_counts, clear),
-        cmocka_unit_test_setup(a_size_without_a_rank_is_of_no_launcher, clear),
-        cmocka_unit_test_setup(rank_0_is_where_torchrun_or_slurm_say, clear),
-        cmocka_unit_test_setup(a_meeting_point_that_nobody_names_is_refused, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

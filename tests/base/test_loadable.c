@@ -2,7 +2,7 @@
 /// missing, foreign, broken or of another build is refused with its name. The modules are
 /// stand-ins, which CMake puts into folders of their own: MODULES/good/, MODULES/stale/ and so on.
 #include "base/loadable.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void a_module_beside_the_program_is_opened_and_stays_the_same(void **state)
+TEST(a_module_beside_the_program_is_opened_and_stays_the_same)
 {
     const loadable *module = NULL;
     const loadable *again = NULL;
@@ -22,7 +22,7 @@ static void a_module_beside_the_program_is_opened_and_stays_the_same(void **stat
     assert_ptr_equal(module, again);
 }
 
-static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **state)
+TEST(a_module_is_found_one_folder_up_and_where_it_is_installed)
 {
     const loadable *module = NULL;
     mkdir(MODULES "/good/tests", 0777);
@@ -43,7 +43,7 @@ static void assert_refused(const char *program, const char *name, const char *me
     assert_null(module);
 }
 
-static void a_missing_module_is_named_with_what_it_brings(void **state)
+TEST(a_missing_module_is_named_with_what_it_brings)
 {
     assert_refused("/nowhere/bin/dynmo", "mpi",
                    "this build has no MPI: dynmo_mpi.so is not beside the program in "
@@ -51,7 +51,7 @@ static void a_missing_module_is_named_with_what_it_brings(void **state)
     assert_refused("/nowhere/bin/dynmo", "nccl", "this build has no NCCL: dynmo_nccl.so");
 }
 
-static void a_module_of_another_interface_is_refused(void **state)
+TEST(a_module_of_another_interface_is_refused)
 {
     char message[100];
     snprintf(message, sizeof message,
@@ -61,17 +61,17 @@ static void a_module_of_another_interface_is_refused(void **state)
     assert_refused(MODULES "/stale/program", "cuda", message);
 }
 
-static void a_module_under_another_name_is_refused(void **state)
+TEST(a_module_under_another_name_is_refused)
 {
     assert_refused(MODULES "/renamed/program", "cuda", "dynmo_cuda.so' is the module for NCCL");
 }
 
-static void a_library_that_is_no_module_is_refused(void **state)
+TEST(a_library_that_is_no_module_is_refused)
 {
     assert_refused(MODULES "/foreign/program", "nccl", "dynmo_nccl.so' is no module of dynmo");
 }
 
-static void a_file_that_is_no_library_is_refused_with_the_loaders_words(void **state)
+TEST(a_file_that_is_no_library_is_refused_with_the_loaders_words)
 {
     char folder[] = P_tmpdir "/dynmo-test-XXXXXX";
     char path[64];
@@ -93,14 +93,5 @@ static void a_file_that_is_no_library_is_refused_with_the_loaders_words(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_module_beside_the_program_is_opened_and_stays_the_same),
-        cmocka_unit_test(a_module_is_found_one_folder_up_and_where_it_is_installed),
-        cmocka_unit_test(a_missing_module_is_named_with_what_it_brings),
-        cmocka_unit_test(a_module_of_another_interface_is_refused),
-        cmocka_unit_test(a_module_under_another_name_is_refused),
-        cmocka_unit_test(a_library_that_is_no_module_is_refused),
-        cmocka_unit_test(a_file_that_is_no_library_is_refused_with_the_loaders_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

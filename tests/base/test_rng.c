@@ -1,8 +1,8 @@
 /// rng: the published first outputs, independent streams, and ranges that are kept.
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
-static void a_state_of_one_to_four_gives_the_published_sequence(void **state)
+TEST(a_state_of_one_to_four_gives_the_published_sequence)
 {
     rng generator = {.state = {1, 2, 3, 4}};
 
@@ -12,7 +12,7 @@ static void a_state_of_one_to_four_gives_the_published_sequence(void **state)
     assert_int_equal(rng_next(&generator), 0);
 }
 
-static void streams_of_one_seed_differ_and_repeat(void **state)
+TEST(streams_of_one_seed_differ_and_repeat)
 {
     rng a = rng_init(7, 0);
     rng again = rng_init(7, 0);
@@ -28,7 +28,7 @@ static void streams_of_one_seed_differ_and_repeat(void **state)
     assert_int_equal(equal, 0);
 }
 
-static void draws_stay_inside_their_range_and_reach_its_ends(void **state)
+TEST(draws_stay_inside_their_range_and_reach_its_ends)
 {
     rng generator = rng_init(1, 2);
     int low = 0;
@@ -49,10 +49,5 @@ static void draws_stay_inside_their_range_and_reach_its_ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_of_one_to_four_gives_the_published_sequence),
-        cmocka_unit_test(streams_of_one_seed_differ_and_repeat),
-        cmocka_unit_test(draws_stay_inside_their_range_and_reach_its_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

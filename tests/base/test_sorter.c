@@ -2,7 +2,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/sorter.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -51,7 +51,7 @@ static void expect_sorted(item *items, size_t count)
     sorter_destroy(records);
 }
 
-static void any_number_of_records_in_any_order_comes_out_in_order(void **state)
+TEST(any_number_of_records_in_any_order_comes_out_in_order)
 {
     const size_t counts[] = {0, 1, 2, 1000, 21845, 21846, 43690, 43691, 200000, 2900000};
     rng random = rng_init(11, 0);
@@ -71,7 +71,7 @@ static void any_number_of_records_in_any_order_comes_out_in_order(void **state)
     }
 }
 
-static void no_sorter_holds_no_records(void **state)
+TEST(no_sorter_holds_no_records)
 {
     const void *next = state;
 
@@ -95,7 +95,7 @@ static status fill(error_message *err)
     return result;
 }
 
-static void a_folder_that_is_not_there_is_named(void **state)
+TEST(a_folder_that_is_not_there_is_named)
 {
     setenv("TMPDIR", "/no/such/folder", 1);
 
@@ -106,7 +106,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
                                      "file or directory (TMPDIR names the folder)");
 }
 
-static void a_disk_that_is_full_is_one_message(void **state)
+TEST(a_disk_that_is_full_is_one_message)
 {
     struct rlimit before;
     char expected[256];
@@ -126,11 +126,5 @@ static void a_disk_that_is_full_is_one_message(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_records_in_any_order_comes_out_in_order),
-        cmocka_unit_test(no_sorter_holds_no_records),
-        cmocka_unit_test(a_disk_that_is_full_is_one_message),
-        cmocka_unit_test(a_folder_that_is_not_there_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /// Tables: what is read, and every way to be wrong.
 #include "base/table.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static status read(const char *text, table *out, error_message *err)
     return table_open_bytes("t.csv", text, strlen(text), memory, out, err);
 }
 
-static void names_rows_and_lines_are_kept(void **state)
+TEST(names_rows_and_lines_are_kept)
 {
     table found;
     double value = 0;
@@ -39,7 +39,7 @@ static void assert_refused(const char *text, const char *message)
     assert_int_equal(found.row_count, -7);
 }
 
-static void what_is_no_table_is_refused(void **state)
+TEST(what_is_no_table_is_refused)
 {
     assert_refused("", "t.csv: no line with the names of columns");
     assert_refused("a,b\n", "t.csv: no row after the names of columns");
@@ -51,7 +51,7 @@ static void what_is_no_table_is_refused(void **state)
     assert_refused("a,b\n1,\x01\n", "t.csv:2: byte 0x01 is not text");
 }
 
-static void a_cell_that_is_no_number_is_named(void **state)
+TEST(a_cell_that_is_no_number_is_named)
 {
     static const struct {
         const char *cell;
@@ -77,7 +77,7 @@ static void a_cell_that_is_no_number_is_named(void **state)
     }
 }
 
-static void a_file_that_is_not_there_is_an_io_error(void **state)
+TEST(a_file_that_is_not_there_is_an_io_error)
 {
     table found;
 
@@ -86,11 +86,5 @@ static void a_file_that_is_not_there_is_an_io_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_rows_and_lines_are_kept),
-        cmocka_unit_test(what_is_no_table_is_refused),
-        cmocka_unit_test(a_cell_that_is_no_number_is_named),
-        cmocka_unit_test(a_file_that_is_not_there_is_an_io_error),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,11 +1,11 @@
 /// text: strict numbers, exact decimal nanoseconds, words for people.
 #include "base/text.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void integers_are_whole_words_inside_their_limits(void **state)
+TEST(integers_are_whole_words_inside_their_limits)
 {
     static const char *const bad[] = {"", "-", "+1", " 1", "1 ", "1.0", "0x10", "1e3", "nan"};
     int64_t value = 42;
@@ -21,7 +21,7 @@ static void integers_are_whole_words_inside_their_limits(void **state)
     assert_int_equal(value, -7);
 }
 
-static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
+TEST(doubles_refuse_nan_infinity_and_hexadecimal)
 {
     static const char *const bad[] = {"nan", "inf", "-inf", "0x1p3", "1e999", "1,5", "", "."};
     double value = 42;
@@ -34,7 +34,7 @@ static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
     assert_true(value == 0.25);
 }
 
-static void decimal_times_become_exact_nanoseconds(void **state)
+TEST(decimal_times_become_exact_nanoseconds)
 {
     static const struct {
         const char *text;
@@ -77,7 +77,7 @@ static void decimal_times_become_exact_nanoseconds(void **state)
     }
 }
 
-static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
+TEST(durations_and_sizes_carry_three_digits_and_a_unit)
 {
     assert_string_equal(text_duration(999).text, "999 ns");
     assert_string_equal(text_duration(1234567).text, "1.23 ms");
@@ -86,7 +86,7 @@ static void durations_and_sizes_carry_three_digits_and_a_unit(void **state)
     assert_string_equal(text_size(INT64_C(80) << 30).text, "80.0 GiB");
 }
 
-static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
+TEST(the_nearest_name_is_offered_only_if_it_is_near)
 {
     static const char *const names[] = {"zb-h1", "zb-h2", "1f1b", "interleaved-1f1b"};
     char suggestion[TEXT_SUGGESTION_BYTES];
@@ -105,7 +105,7 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
     assert_string_equal(text_suggestion("chimera", many, 0, suggestion), "");
 }
 
-static void words_are_wrapped_after_an_indent(void **state)
+TEST(words_are_wrapped_after_an_indent)
 {
     text_buffer out = {0};
 
@@ -115,7 +115,7 @@ static void words_are_wrapped_after_an_indent(void **state)
     text_free(&out);
 }
 
-static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
+TEST(numbers_keep_as_many_digits_as_are_asked_for)
 {
     assert_true(text_rounded(1234.5678, 6) == 1234.57);
     assert_true(text_rounded(-0.0012345, 2) == -0.0012);
@@ -125,7 +125,7 @@ static void numbers_keep_as_many_digits_as_are_asked_for(void **state)
     assert_true(isnan(text_rounded(NAN, 3)));
 }
 
-static void markup_is_escaped_and_the_rest_stays(void **state)
+TEST(markup_is_escaped_and_the_rest_stays)
 {
     text_buffer text = {0};
 
@@ -137,15 +137,5 @@ static void markup_is_escaped_and_the_rest_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_wrapped_after_an_indent),
-        cmocka_unit_test(integers_are_whole_words_inside_their_limits),
-        cmocka_unit_test(numbers_keep_as_many_digits_as_are_asked_for),
-        cmocka_unit_test(doubles_refuse_nan_infinity_and_hexadecimal),
-        cmocka_unit_test(decimal_times_become_exact_nanoseconds),
-        cmocka_unit_test(durations_and_sizes_carry_three_digits_and_a_unit),
-        cmocka_unit_test(the_nearest_name_is_offered_only_if_it_is_near),
-        cmocka_unit_test(markup_is_escaped_and_the_rest_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "exec/model/mechanism.h"
 #include "exec/model/moe_half.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>

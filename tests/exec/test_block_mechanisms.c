@@ -4,7 +4,7 @@
 #include "exec/model/block_rows.h"
 #include "tests/exec/block_fixture.h"
 
-static void experts_have_the_gradients_of_finite_differences(void **state)
+TEST(experts_have_the_gradients_of_finite_differences)
 {
     for (int top_k = 1; top_k <= 3; top_k++) {
         block_fixture fixture;
@@ -23,7 +23,7 @@ static void experts_have_the_gradients_of_finite_differences(void **state)
     }
 }
 
-static void chosen_rows_have_the_gradients_of_finite_differences(void **state)
+TEST(chosen_rows_have_the_gradients_of_finite_differences)
 {
     block_fixture fixture;
     exec_model model = model_of(EXEC_MOD);
@@ -44,7 +44,7 @@ static void chosen_rows_have_the_gradients_of_finite_differences(void **state)
 
 /// What a block makes of some rows is what it makes of sequences without the others, where
 /// positions do not count. Where they do, it is not.
-static void chosen_rows_keep_their_positions(void **state)
+TEST(chosen_rows_keep_their_positions)
 {
     float output[2][VALUES];
     for (int is_rotary = 0; is_rotary < 2; is_rotary++) {
@@ -72,7 +72,7 @@ static void chosen_rows_keep_their_positions(void **state)
     }
 }
 
-static void live_rows_have_the_gradients_of_finite_differences(void **state)
+TEST(live_rows_have_the_gradients_of_finite_differences)
 {
     block_fixture fixture;
     exec_model model = model_of(EXEC_EARLY_EXIT);
@@ -88,7 +88,7 @@ static void live_rows_have_the_gradients_of_finite_differences(void **state)
     close_block(&fixture);
 }
 
-static void experts_that_are_all_alike_are_the_dense_block(void **state)
+TEST(experts_that_are_all_alike_are_the_dense_block)
 {
     block_fixture dense;
     block_fixture experts;
@@ -126,7 +126,7 @@ static void experts_that_are_all_alike_are_the_dense_block(void **state)
     close_block(&dense);
 }
 
-static void all_rows_chosen_are_the_dense_block_times_the_gate(void **state)
+TEST(all_rows_chosen_are_the_dense_block_times_the_gate)
 {
     block_fixture dense;
     block_fixture chosen;
@@ -157,7 +157,7 @@ static void all_rows_chosen_are_the_dense_block_times_the_gate(void **state)
 }
 
 /// Of every second block; those between compute all rows.
-static void rows_that_are_not_chosen_pass_by_unchanged(void **state)
+TEST(rows_that_are_not_chosen_pass_by_unchanged)
 {
     exec_model model = model_of(EXEC_MOD);
     model.mod = (exec_mod_options){.capacity_ratio = 0.25, .every = 2};
@@ -178,7 +178,7 @@ static void rows_that_are_not_chosen_pass_by_unchanged(void **state)
     }
 }
 
-static void live_rows_are_computed_as_a_dense_block_computes_them_alone(void **state)
+TEST(live_rows_are_computed_as_a_dense_block_computes_them_alone)
 {
     block_fixture live;
     block_fixture dense;
@@ -209,7 +209,7 @@ static void live_rows_are_computed_as_a_dense_block_computes_them_alone(void **s
     close_block(&live);
 }
 
-static void nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit(void **state)
+TEST(nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit)
 {
     exec_model model = model_of(EXEC_EARLY_EXIT);
     model.early_exit = (exec_early_exit_options){.threshold = -0.99, .first_exit = 1};
@@ -230,16 +230,5 @@ static void nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit(voi
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(chosen_rows_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(chosen_rows_keep_their_positions),
-        cmocka_unit_test(live_rows_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(experts_that_are_all_alike_are_the_dense_block),
-        cmocka_unit_test(all_rows_chosen_are_the_dense_block_times_the_gate),
-        cmocka_unit_test(rows_that_are_not_chosen_pass_by_unchanged),
-        cmocka_unit_test(live_rows_are_computed_as_a_dense_block_computes_them_alone),
-        cmocka_unit_test(nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

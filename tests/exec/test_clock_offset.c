@@ -41,15 +41,12 @@ static status compare(exec_endpoint *endpoint, void *context, error_message *err
     return STATUS_OK;
 }
 
-static void offsets_are_found_to_within_what_is_said(void **state)
+TEST(offsets_are_found_to_within_what_is_said)
 {
     run_ranks(RANKS, compare, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(offsets_are_found_to_within_what_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

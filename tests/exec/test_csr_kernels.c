@@ -141,7 +141,7 @@ static exec_kernels *open_width(int width)
     return kernels;
 }
 
-static void sparse_products_have_the_bits_of_dense_ones(void **state)
+TEST(sparse_products_have_the_bits_of_dense_ones)
 {
     static const double densities[] = {0, 0.02, 0.1, 0.5, 1};
     for (int width = 0; width < 3; width++) {
@@ -158,7 +158,7 @@ static void sparse_products_have_the_bits_of_dense_ones(void **state)
 }
 
 /// Of a -0.0 that is added to, and of products that are -0.0 where they are computed.
-static void a_sum_is_never_minus_zero(void **state)
+TEST(a_sum_is_never_minus_zero)
 {
     exec_kernels *kernels = open_width(2);
     static const int64_t first[] = {0, 1, 1};
@@ -181,7 +181,7 @@ static void a_sum_is_never_minus_zero(void **state)
 }
 
 /// A vector, a matrix in compressed rows, and a vector: at places whose partial sums differ.
-static void squares_have_the_bits_of_the_dense_sum(void **state)
+TEST(squares_have_the_bits_of_the_dense_sum)
 {
     rng random = rng_init(43, 0);
     exec_kernels *kernels = open_width(2);
@@ -212,10 +212,5 @@ static void squares_have_the_bits_of_the_dense_sum(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_products_have_the_bits_of_dense_ones),
-        cmocka_unit_test(a_sum_is_never_minus_zero),
-        cmocka_unit_test(squares_have_the_bits_of_the_dense_sum),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

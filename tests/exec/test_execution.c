@@ -91,7 +91,7 @@ static status execute(void)
     return run_threads(RANKS, run_rank, NULL, &why);
 }
 
-static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
+TEST_BETWEEN(a_plan_that_is_given_stays_where_nobody_asks, prepare, NULL)
 {
     const int layers = run.drawn.ports[0].layer_count;
     const int first_layer[] = {0, layers - 1, layers};
@@ -118,7 +118,7 @@ static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
     assert_int_equal(run.op_count, ITERATIONS * 6 * 2 * 2);
 }
 
-static void after_a_plan_that_is_given_the_policy_asks(void **state)
+TEST_BETWEEN(after_a_plan_that_is_given_the_policy_asks, prepare, NULL)
 {
     const int layers = run.drawn.ports[0].layer_count;
     const int first_layer[] = {0, 1, 2, layers};
@@ -144,13 +144,13 @@ static void assert_refused(const char *text)
     assert_int_equal(run.record_count, 0);
 }
 
-static void a_world_of_another_size_is_refused(void **state)
+TEST_BETWEEN(a_world_of_another_size_is_refused, prepare, NULL)
 {
     run.drawn.training.data_parallel = 2;
     assert_refused("2 replicas of 3 ranks need 6 ranks, and the world has 3");
 }
 
-static void a_plan_of_something_else_is_refused(void **state)
+TEST_BETWEEN(a_plan_of_something_else_is_refused, prepare, NULL)
 {
     const int first_layer[] = {0, 1, 2, 3};
     bal_plan plan = {.first_layer = first_layer,
@@ -175,7 +175,7 @@ static void a_plan_of_something_else_is_refused(void **state)
     assert_refused("the plan has schedule gpipe, the run 1f1b");
 }
 
-static void a_plan_that_is_placed_otherwise_is_refused(void **state)
+TEST_BETWEEN(a_plan_that_is_placed_otherwise_is_refused, prepare, NULL)
 {
     const int first_layer[] = {0, 1, 2, 3, 4, 5, run.drawn.ports[0].layer_count};
     bal_plan plan = {.first_layer = first_layer,
@@ -195,7 +195,7 @@ static void a_plan_that_is_placed_otherwise_is_refused(void **state)
     assert_refused("the plan has 2 chunks per rank, schedule 1f1b 1");
 }
 
-static void an_order_that_waits_for_itself_is_found_before_the_start(void **state)
+TEST_BETWEEN(an_order_that_waits_for_itself_is_found_before_the_start, prepare, NULL)
 {
     // Rank 0 wants B0 before it has done F1, and rank 1 wants F1 before it does B0.
     static const bal_op ops[] = {{OP_FORWARD, 0, 0, 0},  {OP_BACKWARD, 0, 0, 0},
@@ -221,7 +221,7 @@ static void an_order_that_waits_for_itself_is_found_before_the_start(void **stat
     assert_refused("waits for");
 }
 
-static void a_record_that_cannot_be_written_ends_all_ranks(void **state)
+TEST_BETWEEN(a_record_that_cannot_be_written_ends_all_ranks, prepare, NULL)
 {
     run.fails_at = 3;
 
@@ -230,7 +230,7 @@ static void a_record_that_cannot_be_written_ends_all_ranks(void **state)
     assert_int_equal(run.record_count, 3);
 }
 
-static void time_that_passes_is_at_least_that_of_the_ops(void **state)
+TEST_BETWEEN(time_that_passes_is_at_least_that_of_the_ops, prepare, NULL)
 {
     for (int clock = EXEC_CLOCK_QUEUE; clock < EXEC_CLOCK_COUNT; clock++) {
         prepare(state);
@@ -248,15 +248,5 @@ static void time_that_passes_is_at_least_that_of_the_ops(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_plan_that_is_given_stays_where_nobody_asks, prepare),
-        cmocka_unit_test_setup(after_a_plan_that_is_given_the_policy_asks, prepare),
-        cmocka_unit_test_setup(a_world_of_another_size_is_refused, prepare),
-        cmocka_unit_test_setup(a_plan_of_something_else_is_refused, prepare),
-        cmocka_unit_test_setup(a_plan_that_is_placed_otherwise_is_refused, prepare),
-        cmocka_unit_test_setup(an_order_that_waits_for_itself_is_found_before_the_start, prepare),
-        cmocka_unit_test_setup(a_record_that_cannot_be_written_ends_all_ranks, prepare),
-        cmocka_unit_test_setup(time_that_passes_is_at_least_that_of_the_ops, prepare),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -110,7 +110,7 @@ static double loss_of_classifier(const block_fixture *fixture)
     return loss / ROWS;
 }
 
-static void a_head_of_its_own_has_the_gradients_of_finite_differences(void **state)
+TEST(a_head_of_its_own_has_the_gradients_of_finite_differences)
 {
     for (int is_llama = 0; is_llama < 2; is_llama++) {
         block_fixture fixture;
@@ -149,7 +149,7 @@ static double confidence_of(const block_fixture *fixture, int row)
     return measure == EXEC_EXIT_SOFTMAX ? largest - second : largest;
 }
 
-static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
+TEST(rows_leave_where_the_measure_is_above_its_threshold)
 {
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         block_fixture fixture;
@@ -170,7 +170,7 @@ static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
     }
 }
 
-static void the_classifier_has_gradients_that_end_with_it(void **state)
+TEST(the_classifier_has_gradients_that_end_with_it)
 {
     static float input_gradient[2][VALUES];
     block_fixture classifier;
@@ -214,7 +214,7 @@ static size_t parameters_of(const exec_model *model, int block)
     return count;
 }
 
-static void blocks_with_an_exit_have_its_parameters(void **state)
+TEST(blocks_with_an_exit_have_its_parameters)
 {
     const size_t added[EXEC_EXIT_MEASURE_COUNT] = {0, 2 * WIDTH + WIDTH * CLASSES,
                                                    2 * WIDTH + WIDTH * CLASSES, WIDTH + 1};
@@ -230,7 +230,7 @@ static void blocks_with_an_exit_have_its_parameters(void **state)
     }
 }
 
-static void memory_follows_the_rows_that_reach_the_exit(void **state)
+TEST(memory_follows_the_rows_that_reach_the_exit)
 {
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         int64_t activation_bytes[2];
@@ -255,7 +255,7 @@ static void memory_follows_the_rows_that_reach_the_exit(void **state)
     }
 }
 
-static void an_exit_that_nobody_reaches_does_nothing(void **state)
+TEST(an_exit_that_nobody_reaches_does_nothing)
 {
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         float gradient[VALUES];
@@ -275,13 +275,5 @@ static void an_exit_that_nobody_reaches_does_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_head_of_its_own_has_the_gradients_of_finite_differences),
-        cmocka_unit_test(rows_leave_where_the_measure_is_above_its_threshold),
-        cmocka_unit_test(the_classifier_has_gradients_that_end_with_it),
-        cmocka_unit_test(blocks_with_an_exit_have_its_parameters),
-        cmocka_unit_test(memory_follows_the_rows_that_reach_the_exit),
-        cmocka_unit_test(an_exit_that_nobody_reaches_does_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

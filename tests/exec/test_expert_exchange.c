@@ -98,7 +98,7 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
     return result;
 }
 
-static void who_is_waited_for_is_in_the_op_of_its_group(void **state)
+TEST(who_is_waited_for_is_in_the_op_of_its_group)
 {
     static const clockid_t clocks[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC};
     for (int clock = 0; clock < 2; clock++) {
@@ -117,8 +117,5 @@ static void who_is_waited_for_is_in_the_op_of_its_group(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_waited_for_is_in_the_op_of_its_group),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

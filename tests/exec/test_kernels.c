@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "exec/buffers.h"
 #include "exec/kernels/kernels_cpu.h"
-#include "tests/assert_close.h"
 #include "tests/exec/kernel_cases.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void check_all(exec_kernels *kernels, double tolerance)
     }
 }
 
-static void plain_c_computes_what_operations_are_defined_as(void **state)
+TEST(plain_c_computes_what_operations_are_defined_as)
 {
     exec_kernels *kernels = NULL;
     assert_ok(exec_kernels_cpu_open(&kernels));
@@ -77,7 +77,7 @@ static uint32_t bits_of_width(int width, float *values)
     return hash;
 }
 
-static void wide_and_narrow_vectors_give_the_same_bits(void **state)
+TEST(wide_and_narrow_vectors_give_the_same_bits)
 {
     float *values = memory_array(20000, sizeof *values);
 
@@ -92,7 +92,7 @@ static void wide_and_narrow_vectors_give_the_same_bits(void **state)
     free(values);
 }
 
-static void regions_are_taken_again_and_counted(void **state)
+TEST(regions_are_taken_again_and_counted)
 {
     exec_kernels *kernels = NULL;
     exec_buffers *buffers = NULL;
@@ -124,7 +124,7 @@ static void regions_are_taken_again_and_counted(void **state)
     kernels->table->close(kernels);
 }
 
-static void regions_that_a_failed_op_left_are_released_at_the_end(void **state)
+TEST(regions_that_a_failed_op_left_are_released_at_the_end)
 {
     exec_kernels *kernels = NULL;
     exec_buffers *buffers = NULL;
@@ -140,11 +140,5 @@ static void regions_that_a_failed_op_left_are_released_at_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_c_computes_what_operations_are_defined_as),
-        cmocka_unit_test(wide_and_narrow_vectors_give_the_same_bits),
-        cmocka_unit_test(regions_are_taken_again_and_counted),
-        cmocka_unit_test(regions_that_a_failed_op_left_are_released_at_the_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 enum { ROWS_MAX = 200 };
 
-static void buckets_are_the_signs_of_projections(void **state)
+TEST(buckets_are_the_signs_of_projections)
 {
     const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -1e-9F}; // two rows of two bits
     uint8_t query[2];
@@ -23,7 +23,7 @@ static void buckets_are_the_signs_of_projections(void **state)
     assert_int_equal(key[1], 1);   // + -
 }
 
-static void a_token_has_the_bucket_of_its_query_and_key_in_sum(void **state)
+TEST(a_token_has_the_bucket_of_its_query_and_key_in_sum)
 {
     const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -3}; // two rows of two bits
     uint8_t bucket[2];
@@ -51,7 +51,7 @@ static bool is_met(const exec_block_choice *choice, const uint8_t *query_bucket,
     return (double)(pairs << choice->bit_count) >= choice->affinity * (double)all;
 }
 
-static void lists_are_those_of_the_definition(void **state)
+TEST(lists_are_those_of_the_definition)
 {
     enum { ALL_ROWS = ROWS_MAX, BLOCKS_MAX = 20 };
     static int scratch[2 * BLOCKS_MAX * 8];
@@ -120,7 +120,7 @@ static const sorted_lists *sort_and_choose(exec_attention *shape, const uint8_t 
     return &lists;
 }
 
-static void sorted_rows_stay_in_order_within_their_bucket(void **state)
+TEST(sorted_rows_stay_in_order_within_their_bucket)
 {
     const uint8_t bucket[] = {2, 0, 1, 2, 0, 0, 1, 0};
     const int first_row[] = {0, 5, 5, 8};
@@ -165,7 +165,7 @@ static void find_met(const sorted_lists *lists, const uint8_t *bucket, int begin
     }
 }
 
-static void sorted_lists_are_those_of_the_definition(void **state)
+TEST(sorted_lists_are_those_of_the_definition)
 {
     int dense_count = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -232,7 +232,7 @@ static void spread_evenly(const int *tokens, int bucket_count, int length, uint8
     }
 }
 
-static void as_many_blocks_are_met_as_the_simulator_counts(void **state)
+TEST(as_many_blocks_are_met_as_the_simulator_counts)
 {
     rng random = rng_init(23, 0);
     double popularity[MODEL_HASH_POPULARITIES];
@@ -277,7 +277,7 @@ static exec_model sorted_model(void)
     return model;
 }
 
-static void chosen_blocks_have_the_gradients_of_finite_differences(void **state)
+TEST(chosen_blocks_have_the_gradients_of_finite_differences)
 {
     // No pair of blocks is so near the affinity, and no projection so near 0, that a difference's
     // step changes lists or buckets.
@@ -295,7 +295,7 @@ static void chosen_blocks_have_the_gradients_of_finite_differences(void **state)
     }
 }
 
-static void no_affinity_leaves_the_own_block(void **state)
+TEST(no_affinity_leaves_the_own_block)
 {
     block_fixture fixture;
     const exec_model model = sparse_model(1e6);
@@ -338,7 +338,7 @@ static void attend_plainly(const float *qkv, const int *bucket, int row, int hea
     }
 }
 
-static void sorted_rows_attend_to_their_bucket_up_to_themselves(void **state)
+TEST(sorted_rows_attend_to_their_bucket_up_to_themselves)
 {
     enum { HEADS = 2, HEAD_WIDTH = WIDTH / HEADS };
     block_fixture fixture;
@@ -395,7 +395,7 @@ static void assert_dense(exec_model model, float share)
     close_block(&block[1]);
 }
 
-static void all_blocks_chosen_and_one_bucket_are_the_dense_block(void **state)
+TEST(all_blocks_chosen_and_one_bucket_are_the_dense_block)
 {
     exec_model all = sparse_model(0);
     exec_model sorted = sorted_model();
@@ -407,17 +407,5 @@ static void all_blocks_chosen_and_one_bucket_are_the_dense_block(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buckets_are_the_signs_of_projections),
-        cmocka_unit_test(lists_are_those_of_the_definition),
-        cmocka_unit_test(a_token_has_the_bucket_of_its_query_and_key_in_sum),
-        cmocka_unit_test(sorted_rows_stay_in_order_within_their_bucket),
-        cmocka_unit_test(sorted_lists_are_those_of_the_definition),
-        cmocka_unit_test(as_many_blocks_are_met_as_the_simulator_counts),
-        cmocka_unit_test(sorted_rows_attend_to_their_bucket_up_to_themselves),
-        cmocka_unit_test(chosen_blocks_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(all_blocks_chosen_and_one_bucket_are_the_dense_block),
-        cmocka_unit_test(no_affinity_leaves_the_own_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

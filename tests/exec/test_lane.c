@@ -4,8 +4,8 @@
 /// that there are; on one lane for each direction, orders in a V do.
 #include "balance/schedule/schedule.h"
 #include "exec/transport/lane.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -239,7 +239,7 @@ static bool build(const char *name, int ranks, int microbatches, bal_schedule *o
     return bal_schedule_build(&request, memory, out, NULL) == STATUS_OK;
 }
 
-static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
+TEST(no_order_gets_stuck_on_lanes_of_their_own)
 {
     int played = 0;
     for (int name = 0; name < NAME_COUNT; name++) {
@@ -262,7 +262,7 @@ static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 }
 
 /// What the lanes are for: the same play finds circles where directions share one.
-static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
+TEST(orders_in_a_v_get_stuck_on_shared_lanes)
 {
     static const char *const stuck[] = {"zb-v", "zb-v-hand", "1f1b-v"};
     for (int name = 0; name < 3; name++) {
@@ -277,9 +277,5 @@ static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_order_gets_stuck_on_lanes_of_their_own),
-        cmocka_unit_test(orders_in_a_v_get_stuck_on_shared_lanes),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

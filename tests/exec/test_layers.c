@@ -4,8 +4,8 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/model/layer.h"
-#include "tests/assert_close.h"
 #include "tests/exec/reference_transformer.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -245,7 +245,7 @@ static void check_gradients(const kind_of_model *kind)
     network_destroy(&net);
 }
 
-static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
+TEST(loss_and_gradients_are_those_of_the_second_implementation)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         check_gradients(&kinds[kind]);
@@ -287,7 +287,7 @@ static void check_input_gradients(const kind_of_model *kind)
     network_destroy(&net);
 }
 
-static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
+TEST(gradients_of_a_layers_input_are_differences_of_the_loss)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         check_input_gradients(&kinds[kind]);
@@ -295,7 +295,7 @@ static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state
 }
 
 /// Without a gradient only weight decay changes parameters.
-static void matrices_decay_and_vectors_do_not(void **state)
+TEST(matrices_decay_and_vectors_do_not)
 {
     const exec_model model = odd_model();
     network net;
@@ -318,7 +318,7 @@ static void matrices_decay_and_vectors_do_not(void **state)
 }
 
 /// W of all microbatches after all their B gives the bits that W after each B gives.
-static void backward_for_weights_may_wait(void **state)
+TEST(backward_for_weights_may_wait)
 {
     enum { MICROBATCHES = 3 };
     const exec_model model = odd_model();
@@ -365,7 +365,7 @@ static void backward_for_weights_may_wait(void **state)
     network_destroy(&later);
 }
 
-static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
+TEST(a_slot_holds_what_its_next_pass_needs_and_no_more)
 {
     const exec_model model = odd_model();
     network net;
@@ -417,14 +417,14 @@ static void check_recomputation(const kind_of_model *kind)
     network_destroy(&again);
 }
 
-static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
+TEST(blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         check_recomputation(&kinds[kind]);
     }
 }
 
-static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **state)
+TEST(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights)
 {
     const exec_model model = odd_model();
     network live, frozen;
@@ -451,7 +451,7 @@ static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **
     network_destroy(&frozen);
 }
 
-static void after_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
+TEST(after_a_frozen_front_no_gradient_of_the_input_is_made)
 {
     const exec_model model = odd_model();
     network live, frozen;
@@ -482,7 +482,7 @@ static void after_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
     network_destroy(&frozen);
 }
 
-static void parameters_come_from_seed_and_layer_alone(void **state)
+TEST(parameters_come_from_seed_and_layer_alone)
 {
     exec_model model = odd_model();
     network first, second;
@@ -509,16 +509,5 @@ static void parameters_come_from_seed_and_layer_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loss_and_gradients_are_those_of_the_second_implementation),
-        cmocka_unit_test(gradients_of_a_layers_input_are_differences_of_the_loss),
-        cmocka_unit_test(matrices_decay_and_vectors_do_not),
-        cmocka_unit_test(backward_for_weights_may_wait),
-        cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
-        cmocka_unit_test(blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits),
-        cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
-        cmocka_unit_test(after_a_frozen_front_no_gradient_of_the_input_is_made),
-        cmocka_unit_test(parameters_come_from_seed_and_layer_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void assert_ways_learn_the_same(const exec_model *model, int way_count)
     }
 }
 
-static void plans_and_migrations_learn_the_same_with_every_mechanism(void **state)
+TEST(plans_and_migrations_learn_the_same_with_every_mechanism)
 {
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = learning_model((exec_mechanism)mechanism);
@@ -86,7 +86,7 @@ static exec_model exit_model(exec_exit_measure measure)
     return model;
 }
 
-static void every_measure_of_confidence_learns_the_same_under_every_plan(void **state)
+TEST(every_measure_of_confidence_learns_the_same_under_every_plan)
 {
     for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         exec_model model = exit_model((exec_exit_measure)measure);
@@ -109,7 +109,7 @@ static void every_measure_of_confidence_learns_the_same_under_every_plan(void **
 
 /// Blocks that turn to compressed rows at the second of three steps, or at the first, on one rank,
 /// and while plans change and replicas are summed: the bits are those of masks.
-static void compressed_rows_learn_what_dense_products_do(void **state)
+TEST(compressed_rows_learn_what_dense_products_do)
 {
     static const double csr_from[] = {0.5, 0.01};
     const exec_model masked = learning_model(EXEC_PRUNING);
@@ -151,7 +151,7 @@ static void assert_replicas_learn_the_same(exec_mechanism mechanism)
 
 /// With two replicas gradients are summed in another order than with one, so that runs at one
 /// number of replicas are compared.
-static void two_replicas(void **state)
+TEST(two_replicas)
 {
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         assert_replicas_learn_the_same((exec_mechanism)mechanism);
@@ -180,7 +180,7 @@ static void assert_shared_experts_learn_the_same(exec_model model, int replicas,
     }
 }
 
-static void shared_experts(void **state)
+TEST(shared_experts)
 {
     exec_model model = learning_model(EXEC_MOE);
     assert_shared_experts_learn_the_same(model, 2, 2);
@@ -193,7 +193,7 @@ static void shared_experts(void **state)
     assert_shared_experts_learn_the_same(model, 2, 2);
 }
 
-static void experts_are_shared_by_replicas_that_there_are(void **state)
+TEST(experts_are_shared_by_replicas_that_there_are)
 {
     exec_model model = learning_model(EXEC_MOE);
     learning_way way = learning_one_rank;
@@ -235,7 +235,7 @@ static status create_failing(void *context, int world_rank, exec_device **device
 }
 
 /// Rank 0 waits for it inside an op.
-static void a_rank_that_fails_ends_those_who_wait_for_its_experts(void **state)
+TEST(a_rank_that_fails_ends_those_who_wait_for_its_experts)
 {
     exec_model model = learning_model(EXEC_MOE);
     learning_way way = learning_one_rank;
@@ -251,7 +251,7 @@ static void a_rank_that_fails_ends_those_who_wait_for_its_experts(void **state)
                  "rank 1, iteration 0, BW1 of stage 0: out of memory");
 }
 
-static void replicas_learn_from_texts_of_their_own(void **state)
+TEST(replicas_learn_from_texts_of_their_own)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     learning_way way = learning_one_rank;
@@ -266,7 +266,7 @@ static void replicas_learn_from_texts_of_their_own(void **state)
 }
 
 /// And mechanisms act within the iterations of other tests.
-static void the_loss_falls_with_every_mechanism(void **state)
+TEST(the_loss_falls_with_every_mechanism)
 {
     double dense_loss = 0; // after ITERATIONS
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
@@ -285,7 +285,7 @@ static void the_loss_falls_with_every_mechanism(void **state)
 }
 
 /// That the comparison sees a difference at all.
-static void another_seed_learns_something_else(void **state)
+TEST(another_seed_learns_something_else)
 {
     exec_model model = learning_model(EXEC_DENSE);
     const learning_run one = learn(&model, &learning_one_rank);
@@ -351,7 +351,7 @@ static learning_run learn_packed(const packed_run *packed, const learning_way *w
 
 static const int by_turns[DOCUMENTS] = {0, 1, 2, 3, 0, 2, 1};
 
-static void packed_documents_learn_the_same_under_every_plan(void **state)
+TEST(packed_documents_learn_the_same_under_every_plan)
 {
     packed_run packed;
     for (int replicas = 1; replicas <= 2; replicas++) {
@@ -370,7 +370,7 @@ static void packed_documents_learn_the_same_under_every_plan(void **state)
 }
 
 /// One microbatch is empty, one overfull, and the order is another.
-static void another_packing_changes_the_order_of_sums_alone(void **state)
+TEST(another_packing_changes_the_order_of_sums_alone)
 {
     static const int otherwise[DOCUMENTS] = {3, 0, 0, 0, 1, 1, 3};
     packed_run packed;
@@ -388,7 +388,7 @@ static void another_packing_changes_the_order_of_sums_alone(void **state)
     assert_true(other.state_hash != one.state_hash);
 }
 
-static void documents_that_are_not_packed_are_refused(void **state)
+TEST(documents_that_are_not_packed_are_refused)
 {
     packed_run packed;
     pack(&packed, 1, by_turns);
@@ -416,20 +416,5 @@ static void documents_that_are_not_packed_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_and_migrations_learn_the_same_with_every_mechanism),
-        cmocka_unit_test(every_measure_of_confidence_learns_the_same_under_every_plan),
-        cmocka_unit_test(compressed_rows_learn_what_dense_products_do),
-        cmocka_unit_test(two_replicas),
-        cmocka_unit_test(shared_experts),
-        cmocka_unit_test(experts_are_shared_by_replicas_that_there_are),
-        cmocka_unit_test(a_rank_that_fails_ends_those_who_wait_for_its_experts),
-        cmocka_unit_test(the_loss_falls_with_every_mechanism),
-        cmocka_unit_test(replicas_learn_from_texts_of_their_own),
-        cmocka_unit_test(another_seed_learns_something_else),
-        cmocka_unit_test(packed_documents_learn_the_same_under_every_plan),
-        cmocka_unit_test(another_packing_changes_the_order_of_sums_alone),
-        cmocka_unit_test(documents_that_are_not_packed_are_refused),
-    };
-    return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
+    return run_all_tests(learning_read_text, learning_free_text);
 }

@@ -122,7 +122,7 @@ static decided_run run_with(const exec_model *model, const char *balancer, bal_p
     };
 }
 
-static void what_was_measured_is_decided_on_from_iteration_0(void **state)
+TEST(what_was_measured_is_decided_on_from_iteration_0)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     const learning_run alone = learn_alone(&model, 1);
@@ -144,7 +144,7 @@ static void what_was_measured_is_decided_on_from_iteration_0(void **state)
     learning_assert_same(&alone, &run.learnt);
 }
 
-static void parameters_are_weighed_when_they_are_known(void **state)
+TEST(parameters_are_weighed_when_they_are_known)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     decided_run run =
@@ -157,7 +157,7 @@ static void parameters_are_weighed_when_they_are_known(void **state)
     assert_true(run.result.rebalance_count <= 1);
 }
 
-static void a_policy_that_never_asks_keeps_what_iteration_0_told(void **state)
+TEST(a_policy_that_never_asks_keeps_what_iteration_0_told)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     decided_run run = run_with(&model, "partition", (bal_policy){.kind = BAL_POLICY_NEVER});
@@ -168,7 +168,7 @@ static void a_policy_that_never_asks_keeps_what_iteration_0_told(void **state)
     assert_int_equal(run.result.decision_count, 1);
 }
 
-static void a_mechanism_announces_what_it_changes(void **state)
+TEST(a_mechanism_announces_what_it_changes)
 {
     const exec_model model = learning_model(EXEC_FREEZING);
     const learning_run alone = learn_alone(&model, 1);
@@ -182,7 +182,7 @@ static void a_mechanism_announces_what_it_changes(void **state)
     learning_assert_same(&alone, &run.learnt);
 }
 
-static void released_ranks_leave_the_learning_as_it_is(void **state)
+TEST(released_ranks_leave_the_learning_as_it_is)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     const learning_run alone = learn_alone(&model, 2);
@@ -205,12 +205,5 @@ static void released_ranks_leave_the_learning_as_it_is(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_measured_is_decided_on_from_iteration_0),
-        cmocka_unit_test(parameters_are_weighed_when_they_are_known),
-        cmocka_unit_test(a_policy_that_never_asks_keeps_what_iteration_0_told),
-        cmocka_unit_test(a_mechanism_announces_what_it_changes),
-        cmocka_unit_test(released_ranks_leave_the_learning_as_it_is),
-    };
-    return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
+    return run_all_tests(learning_read_text, learning_free_text);
 }

@@ -108,7 +108,7 @@ static void place_layers(model *of, rng *random, int rank_count)
     }
 }
 
-static void the_largest_stay_on_any_ranks(void **state)
+TEST(the_largest_stay_on_any_ranks)
 {
     static const int rank_counts[] = {1, 2, 4, 9};
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -124,7 +124,7 @@ static void the_largest_stay_on_any_ranks(void **state)
     }
 }
 
-static void what_is_no_number_counts_as_largest(void **state)
+TEST(what_is_no_number_counts_as_largest)
 {
     model shared = {.count = {4},
                     .weight = {{1.0F, -NAN, 1e30F, -1e-40F}},
@@ -140,9 +140,5 @@ static void what_is_no_number_counts_as_largest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_stay_on_any_ranks),
-        cmocka_unit_test(what_is_no_number_counts_as_largest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

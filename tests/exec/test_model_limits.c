@@ -1,6 +1,6 @@
 /// What a model and its mechanism may be told: every number outside its limits is named.
 #include "exec/model/model.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <math.h>
 
@@ -16,7 +16,7 @@ static void refused(const exec_model *model, const char *message)
     assert_fails(exec_model_check(model, &why), STATUS_INVALID, message);
 }
 
-static void defaults_are_within_limits(void **state)
+TEST(defaults_are_within_limits)
 {
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = with((exec_mechanism)mechanism);
@@ -26,7 +26,7 @@ static void defaults_are_within_limits(void **state)
     assert_int_equal(exec_model_hidden_width(&model), 256);
 }
 
-static void sizes_and_settings_of_the_optimizer_have_limits(void **state)
+TEST(sizes_and_settings_of_the_optimizer_have_limits)
 {
     exec_model model = with(EXEC_DENSE);
 
@@ -51,7 +51,7 @@ static void sizes_and_settings_of_the_optimizer_have_limits(void **state)
     refused(&model, "block_count 0 is outside [1, 4096]");
 }
 
-static void numbers_of_experts_have_limits(void **state)
+TEST(numbers_of_experts_have_limits)
 {
     exec_model model = with(EXEC_MOE);
     model.width = 16; // hidden_width 64
@@ -79,7 +79,7 @@ static void numbers_of_experts_have_limits(void **state)
     refused(&model, "balance nan is negative or not finite");
 }
 
-static void numbers_of_chosen_rows_have_limits(void **state)
+TEST(numbers_of_chosen_rows_have_limits)
 {
     exec_model model = with(EXEC_MOD);
 
@@ -105,7 +105,7 @@ static void numbers_of_chosen_rows_have_limits(void **state)
     refused(&model, "measure 4 is outside [0, 3]");
 }
 
-static void numbers_of_pruning_have_limits(void **state)
+TEST(numbers_of_pruning_have_limits)
 {
     exec_model model = with(EXEC_PRUNING);
 
@@ -130,7 +130,7 @@ static void numbers_of_pruning_have_limits(void **state)
     refused(&model, "csr_from 1.5 is outside [0, 1]");
 }
 
-static void numbers_of_freezing_have_limits(void **state)
+TEST(numbers_of_freezing_have_limits)
 {
     exec_model model = with(EXEC_FREEZING);
 
@@ -146,7 +146,7 @@ static void numbers_of_freezing_have_limits(void **state)
     refused(&model, "interval 0 is below 1");
 }
 
-static void numbers_of_sparse_attention_have_limits(void **state)
+TEST(numbers_of_sparse_attention_have_limits)
 {
     exec_model model = with(EXEC_SPARSE_ATTENTION);
 
@@ -162,14 +162,5 @@ static void numbers_of_sparse_attention_have_limits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_within_limits),
-        cmocka_unit_test(sizes_and_settings_of_the_optimizer_have_limits),
-        cmocka_unit_test(numbers_of_experts_have_limits),
-        cmocka_unit_test(numbers_of_chosen_rows_have_limits),
-        cmocka_unit_test(numbers_of_pruning_have_limits),
-        cmocka_unit_test(numbers_of_freezing_have_limits),
-        cmocka_unit_test(numbers_of_sparse_attention_have_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

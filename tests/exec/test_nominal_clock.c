@@ -313,7 +313,7 @@ static int print_seed(void **state)
     return 0;
 }
 
-static void random_runs_are_executed_as_they_are_simulated(void **state)
+TEST_BETWEEN(random_runs_are_executed_as_they_are_simulated, NULL, print_seed)
 {
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
     drawn_run *run = memory_array(1, sizeof *run);
@@ -326,7 +326,7 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
     free(run);
 }
 
-static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void **state)
+TEST_BETWEEN(ranks_that_decide_among_themselves_decide_as_the_simulator_does, NULL, print_seed)
 {
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
@@ -344,7 +344,7 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
     free(run);
 }
 
-static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
+TEST(what_ranks_cannot_decide_among_themselves_is_refused)
 {
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
@@ -364,7 +364,7 @@ static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
     free(run);
 }
 
-static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state)
+TEST_BETWEEN(sixteen_and_twentyfour_ranks_agree_under_every_schedule, NULL, print_seed)
 {
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
@@ -391,7 +391,7 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
 }
 
 /// Re-packing of all kinds, on runs whose loads fall, so that ranks are released, and rise again.
-static void released_ranks_come_and_go_as_simulated(void **state)
+TEST_BETWEEN(released_ranks_come_and_go_as_simulated, NULL, print_seed)
 {
     drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
@@ -423,14 +423,5 @@ static void released_ranks_come_and_go_as_simulated(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(ranks_that_decide_among_themselves_decide_as_the_simulator_does,
-                                  print_seed),
-        cmocka_unit_test(what_ranks_cannot_decide_among_themselves_is_refused),
-        cmocka_unit_test_teardown(random_runs_are_executed_as_they_are_simulated, print_seed),
-        cmocka_unit_test_teardown(sixteen_and_twentyfour_ranks_agree_under_every_schedule,
-                                  print_seed),
-        cmocka_unit_test_teardown(released_ranks_come_and_go_as_simulated, print_seed),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

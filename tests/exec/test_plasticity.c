@@ -5,7 +5,7 @@
 #include "exec/model/layer.h"
 #include "tests/exec/block_fixture.h"
 
-static void movement_is_relative_to_the_size(void **state)
+TEST(movement_is_relative_to_the_size)
 {
     const float before[] = {3, 0, 0};
     const float now[] = {0, 4, 0};
@@ -15,7 +15,7 @@ static void movement_is_relative_to_the_size(void **state)
     assert_true(exec_parameter_movement((const float[]){0}, before, 1) == 0);
 }
 
-static void a_layer_is_calm_far_below_its_largest_movement(void **state)
+TEST(a_layer_is_calm_far_below_its_largest_movement)
 {
     const exec_freezing_options options = exec_model_default().freezing; // half
     exec_plasticity plasticity = {0};
@@ -33,7 +33,7 @@ static void a_layer_is_calm_far_below_its_largest_movement(void **state)
     assert_close(plasticity.largest, (1.375 + 9) / 2, 1e-12);
 }
 
-static void a_layer_after_the_first_waits(void **state)
+TEST(a_layer_after_the_first_waits)
 {
     const exec_freezing_options options = exec_model_default().freezing;
     exec_plasticity plasticity = {0};
@@ -46,7 +46,7 @@ static void a_layer_after_the_first_waits(void **state)
     assert_int_equal(plasticity.calm_count, 1);
 }
 
-static void layers_freeze_front_to_back(void **state)
+TEST(layers_freeze_front_to_back)
 {
     const exec_freezing_options options = exec_model_default().freezing; // 6 of 8
     const int64_t none[8] = {0};
@@ -61,7 +61,7 @@ static void layers_freeze_front_to_back(void **state)
     assert_int_equal(exec_frozen_layer_count(two, calm_after, 8, &options), 6);
 }
 
-static void decisions_are_at_the_end_of_intervals(void **state)
+TEST(decisions_are_at_the_end_of_intervals)
 {
     const exec_freezing_options options = exec_model_default().freezing; // 10
 
@@ -79,7 +79,7 @@ static void run_backward(block_fixture *fixture, float *gradient)
     require(exec_layer_backward_input(fixture->layer, fixture->slot, gradient, &why));
 }
 
-static void a_frozen_block_passes_the_gradient_on(void **state)
+TEST(a_frozen_block_passes_the_gradient_on)
 {
     block_fixture fixture;
     float live[VALUES];
@@ -104,7 +104,7 @@ static void a_frozen_block_passes_the_gradient_on(void **state)
     close_block(&fixture);
 }
 
-static void a_frozen_prefix_keeps_nothing_of_a_microbatch(void **state)
+TEST(a_frozen_prefix_keeps_nothing_of_a_microbatch)
 {
     block_fixture fixture;
     const exec_model model = model_of(EXEC_FREEZING);
@@ -119,7 +119,7 @@ static void a_frozen_prefix_keeps_nothing_of_a_microbatch(void **state)
     close_block(&fixture);
 }
 
-static void the_state_of_a_frozen_layer_freezes_another(void **state)
+TEST(the_state_of_a_frozen_layer_freezes_another)
 {
     block_fixture from;
     block_fixture to;
@@ -150,15 +150,5 @@ static void the_state_of_a_frozen_layer_freezes_another(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(movement_is_relative_to_the_size),
-        cmocka_unit_test(a_layer_is_calm_far_below_its_largest_movement),
-        cmocka_unit_test(a_layer_after_the_first_waits),
-        cmocka_unit_test(layers_freeze_front_to_back),
-        cmocka_unit_test(decisions_are_at_the_end_of_intervals),
-        cmocka_unit_test(a_frozen_block_passes_the_gradient_on),
-        cmocka_unit_test(a_frozen_prefix_keeps_nothing_of_a_microbatch),
-        cmocka_unit_test(the_state_of_a_frozen_layer_freezes_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /// The probe, without asking how fast anything is: statistics and lines from given numbers, memory
 /// of a backend of the test's own, and what it returns of the real ones.
 #include "exec/probe/probe.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static exec_measurement message_of(int64_t bytes, int64_t ns)
                               .count = 1};
 }
 
-static void the_median_and_the_least_of_samples_are_told(void **state)
+TEST(the_median_and_the_least_of_samples_are_told)
 {
     int64_t odd[] = {9, 1, 5};
     int64_t even[] = {4, 1, 3, 2};
@@ -34,7 +34,7 @@ static void the_median_and_the_least_of_samples_are_told(void **state)
 }
 
 /// 3 us and 2 bytes per ns.
-static void a_line_that_is_there_is_found(void **state)
+TEST(a_line_that_is_there_is_found)
 {
     exec_measurement messages[8];
     exec_probe_line line;
@@ -53,7 +53,7 @@ static void a_line_that_is_there_is_found(void **state)
 
 /// Errors count as shares: 10 % of a short message as much as 10 % of a long one. Two sizes, each
 /// measured twice as 10 % too short and 10 % too long: weights 1 / t^2 lean to the shorter times.
-static void errors_are_relative(void **state)
+TEST(errors_are_relative)
 {
     const exec_measurement messages[] = {message_of(0, 900), message_of(0, 1100),
                                          message_of(1000000, 900000), message_of(1000000, 1100000)};
@@ -67,7 +67,7 @@ static void errors_are_relative(void **state)
     assert_close(line.deviation_ratio, 0.10891, 1e-3);
 }
 
-static void a_latency_below_nothing_is_nothing(void **state)
+TEST(a_latency_below_nothing_is_nothing)
 {
     const exec_measurement messages[] = {message_of(100, 10), message_of(1000, 200),
                                          message_of(10000, 2200)};
@@ -79,7 +79,7 @@ static void a_latency_below_nothing_is_nothing(void **state)
     assert_true(line.bytes_per_s > 1000000000 && line.bytes_per_s < 10000000000);
 }
 
-static void messages_that_make_no_line_are_invalid(void **state)
+TEST(messages_that_make_no_line_are_invalid)
 {
     const exec_measurement alike[] = {message_of(64, 100), message_of(64, 120)};
     const exec_measurement flat[] = {message_of(64, 100), message_of(4096, 100)};
@@ -120,7 +120,7 @@ static void limited_release(exec_kernels *kernels, void *held)
     if (held != NULL) ((limited_backend *)kernels)->held--;
 }
 
-static void the_capacity_is_found_to_the_step(void **state)
+TEST(the_capacity_is_found_to_the_step)
 {
     const int64_t step = INT64_C(64) << 20;
     limited_backend backend = {.table = {.finish = limited_finish,
@@ -136,7 +136,7 @@ static void the_capacity_is_found_to_the_step(void **state)
     assert_int_equal(backend.held, 0);
 }
 
-static void a_real_backend_is_measured(void **state)
+TEST(a_real_backend_is_measured)
 {
     exec_kernels *kernels = NULL;
     exec_measurement rows[] = {
@@ -166,7 +166,7 @@ static void a_real_backend_is_measured(void **state)
     kernels->table->close(kernels);
 }
 
-static void every_two_ranks_are_measured_at_every_size(void **state)
+TEST(every_two_ranks_are_measured_at_every_size)
 {
     exec_probe_links links;
     int seen[3][3] = {{0}};
@@ -187,7 +187,7 @@ static void every_two_ranks_are_measured_at_every_size(void **state)
     assert_int_equal(seen[1][2], seen[0][1]);
 }
 
-static void one_rank_has_no_links(void **state)
+TEST(one_rank_has_no_links)
 {
     exec_probe_links links = {.rank_count = -7};
 
@@ -198,16 +198,5 @@ static void one_rank_has_no_links(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_median_and_the_least_of_samples_are_told),
-        cmocka_unit_test(a_line_that_is_there_is_found),
-        cmocka_unit_test(errors_are_relative),
-        cmocka_unit_test(a_latency_below_nothing_is_nothing),
-        cmocka_unit_test(messages_that_make_no_line_are_invalid),
-        cmocka_unit_test(the_capacity_is_found_to_the_step),
-        cmocka_unit_test(a_real_backend_is_measured),
-        cmocka_unit_test(every_two_ranks_are_measured_at_every_size),
-        cmocka_unit_test(one_rank_has_no_links),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

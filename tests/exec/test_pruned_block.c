@@ -54,7 +54,7 @@ static void open_pruned(block_fixture *fixture, double csr_from)
     assert_int_equal(exec_layer_is_compressed(fixture->layer), csr_from > 0);
 }
 
-static void zeros_have_the_gradients_of_finite_differences(void **state)
+TEST(zeros_have_the_gradients_of_finite_differences)
 {
     block_fixture fixture;
     open_pruned(&fixture, never);
@@ -64,7 +64,7 @@ static void zeros_have_the_gradients_of_finite_differences(void **state)
     close_block(&fixture);
 }
 
-static void pruned_weights_stay_zero_after_updates(void **state)
+TEST(pruned_weights_stay_zero_after_updates)
 {
     block_fixture fixture;
     float gradient[VALUES];
@@ -99,7 +99,7 @@ static void learn(block_fixture *fixture, float *gradient, double *square_norm)
     }
 }
 
-static void compressed_rows_compute_the_bits_of_zeros_in_place(void **state)
+TEST(compressed_rows_compute_the_bits_of_zeros_in_place)
 {
     static const double csr_from[] = {never, always};
     block_fixture block[2];
@@ -125,7 +125,7 @@ static void compressed_rows_compute_the_bits_of_zeros_in_place(void **state)
 }
 
 /// From a mask to compressed rows, and from these to fewer: what stays keeps its numbers.
-static void a_layer_is_compressed_step_by_step(void **state)
+TEST(a_layer_is_compressed_step_by_step)
 {
     block_fixture fixture;
     const exec_model model = pruned_model(always);
@@ -168,7 +168,7 @@ static void a_layer_is_compressed_step_by_step(void **state)
 
 /// Four floats and a column of each weight that is left, the first entry of each row of the four
 /// matrices and one more: no mask.
-static void a_compressed_layer_holds_what_is_left(void **state)
+TEST(a_compressed_layer_holds_what_is_left)
 {
     block_fixture fixture;
     open_pruned(&fixture, always);
@@ -216,7 +216,7 @@ static void check_travel(double csr_from)
     close_block(&from);
 }
 
-static void what_is_left_of_a_layer_travels(void **state)
+TEST(what_is_left_of_a_layer_travels)
 {
     check_travel(never);
     check_travel(always);
@@ -250,7 +250,7 @@ static void check_lengths(double csr_from)
     close_block(&from);
 }
 
-static void bytes_of_another_length_are_refused(void **state)
+TEST(bytes_of_another_length_are_refused)
 {
     check_lengths(never);
     check_lengths(always);
@@ -258,14 +258,5 @@ static void bytes_of_another_length_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zeros_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(pruned_weights_stay_zero_after_updates),
-        cmocka_unit_test(compressed_rows_compute_the_bits_of_zeros_in_place),
-        cmocka_unit_test(a_layer_is_compressed_step_by_step),
-        cmocka_unit_test(a_compressed_layer_holds_what_is_left),
-        cmocka_unit_test(what_is_left_of_a_layer_travels),
-        cmocka_unit_test(bytes_of_another_length_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

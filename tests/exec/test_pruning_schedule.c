@@ -1,7 +1,7 @@
 /// When a model is pruned and how much stays: the cubic schedule against numbers worked out by hand
 /// and those that are published.
 #include "exec/model/model.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 /// DynMo's schedule for 10 000 iterations.
 static exec_pruning_options published(void)
@@ -13,7 +13,7 @@ static exec_pruning_options published(void)
     return options;
 }
 
-static void sparsity_is_that_of_zhu_and_gupta(void **state)
+TEST(sparsity_is_that_of_zhu_and_gupta)
 {
     const exec_pruning_options options = published();
 
@@ -26,7 +26,7 @@ static void sparsity_is_that_of_zhu_and_gupta(void **state)
     assert_true(exec_pruning_sparsity(&options, 2999) == 0);
 }
 
-static void steps_are_at_intervals_from_start_to_end(void **state)
+TEST(steps_are_at_intervals_from_start_to_end)
 {
     exec_pruning_options options = published();
 
@@ -41,7 +41,7 @@ static void steps_are_at_intervals_from_start_to_end(void **state)
     assert_true(exec_pruning_is_step(&options, 3000));
 }
 
-static void the_rest_of_the_weights_stays(void **state)
+TEST(the_rest_of_the_weights_stays)
 {
     assert_int_equal(exec_pruning_kept_count(0, 1000), 1000);
     assert_int_equal(exec_pruning_kept_count(0.9, 1000), 100);
@@ -52,10 +52,5 @@ static void the_rest_of_the_weights_stays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparsity_is_that_of_zhu_and_gupta),
-        cmocka_unit_test(steps_are_at_intervals_from_start_to_end),
-        cmocka_unit_test(the_rest_of_the_weights_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -138,7 +138,7 @@ static played shared_of(const random_problem *problem, bal_layer_costs *layers)
                     .iteration_count = 1};
 }
 
-static void random_orders_take_the_simulated_times(void **state)
+TEST(random_orders_take_the_simulated_times)
 {
     for (uint64_t seed = 0; seed < 300; seed++) {
         const random_problem problem = random_problem_draw(seed);
@@ -182,7 +182,7 @@ static void assert_possible(const played *shared, const char *what)
     }
 }
 
-static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
+TEST(clocks_that_sleep_let_no_op_begin_too_early)
 {
     for (uint64_t seed = 0; seed < 24; seed++) {
         random_problem problem = random_problem_draw(seed);
@@ -206,7 +206,7 @@ static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
     }
 }
 
-static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
+TEST(one_rank_on_the_queue_clock_keeps_its_deadlines)
 {
     random_problem problem = {
         .schedule = reference_build("zb-h1", 1, 4, 1),
@@ -223,7 +223,7 @@ static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
     assert_true(shared.times[0].overhead_ns >= 0);
 }
 
-static void messages_are_counted(void **state)
+TEST(messages_are_counted)
 {
     random_problem problem = {
         .schedule = reference_build("1f1b", 2, 3, 1),
@@ -239,7 +239,7 @@ static void messages_are_counted(void **state)
     assert_true(shared.times[1].awaited_count <= 3);
 }
 
-static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
+TEST(a_rank_that_meets_no_other_hears_of_the_end)
 {
     random_problem problem = {
         .schedule = reference_build("1f1b", 1, 3, 1),
@@ -259,12 +259,5 @@ static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_orders_take_the_simulated_times),
-        cmocka_unit_test(clocks_that_sleep_let_no_op_begin_too_early),
-        cmocka_unit_test(one_rank_on_the_queue_clock_keeps_its_deadlines),
-        cmocka_unit_test(messages_are_counted),
-        cmocka_unit_test(a_rank_that_meets_no_other_hears_of_the_end),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -40,7 +40,7 @@ static void fill(float *values, size_t count, uint64_t seed)
     }
 }
 
-static void three_tokens_and_three_experts_by_hand(void **state)
+TEST(three_tokens_and_three_experts_by_hand)
 {
     exec_routing routing = carve(3, 3, 2);
     const float logits[] = {1, 2, 2, 0, 5, 0, 3, 0, 1};
@@ -74,7 +74,7 @@ static bool is_among_largest(const float *logits, int expert, int top_k)
     return ahead < top_k;
 }
 
-static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **state)
+TEST(experts_are_those_of_largest_logit_and_weights_sum_to_one)
 {
     for (int top_k = 1; top_k <= EXPERTS; top_k++) {
         arena_reset(memory);
@@ -97,7 +97,7 @@ static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **sta
     }
 }
 
-static void places_are_sorted_by_expert_then_token(void **state)
+TEST(places_are_sorted_by_expert_then_token)
 {
     exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
@@ -127,7 +127,7 @@ static void places_are_sorted_by_expert_then_token(void **state)
     }
 }
 
-static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **state)
+TEST(a_skewed_router_fills_one_expert_without_dropping_a_token)
 {
     exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
@@ -142,7 +142,7 @@ static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **sta
     assert_int_equal(routing.first_place[EXPERTS], ROWS * TOP_K);
 }
 
-static void logits_that_are_no_numbers_still_route(void **state)
+TEST(logits_that_are_no_numbers_still_route)
 {
     exec_routing routing = carve(2, 2, 2);
     const float wrong[] = {NAN, NAN, NAN, 1};
@@ -175,7 +175,7 @@ static double loss_of(const exec_routing *shares, const float *logits, const flo
     return loss + balance * balance_loss;
 }
 
-static void gradients_of_the_logits_are_those_of_finite_differences(void **state)
+TEST(gradients_of_the_logits_are_those_of_finite_differences)
 {
     exec_routing routing = carve(EXPERTS, ROWS, TOP_K);
     exec_routing scratch = carve(EXPERTS, ROWS, TOP_K);
@@ -214,7 +214,7 @@ static double busiest(const exec_routing *routing)
 }
 
 /// A router that likes the first expert: the more rounds, the less of it is left.
-static void rounds_leave_less_and_less_imbalance(void **state)
+TEST(rounds_leave_less_and_less_imbalance)
 {
     enum { MANY = 512 };
     exec_routing routing = carve(EXPERTS, MANY, TOP_K);
@@ -237,7 +237,7 @@ static void rounds_leave_less_and_less_imbalance(void **state)
 
 /// After one round the choice is that of logits less the logarithm of each expert's share, written
 /// down in double; weights are still the softmax of the logits themselves.
-static void one_round_takes_an_experts_share_off_its_logits(void **state)
+TEST(one_round_takes_an_experts_share_off_its_logits)
 {
     exec_routing routing = carve(EXPERTS, ROWS, 1);
     float logits[ROWS * EXPERTS];
@@ -269,18 +269,8 @@ static void one_round_takes_an_experts_share_off_its_logits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_leave_less_and_less_imbalance),
-        cmocka_unit_test(one_round_takes_an_experts_share_off_its_logits),
-        cmocka_unit_test(three_tokens_and_three_experts_by_hand),
-        cmocka_unit_test(experts_are_those_of_largest_logit_and_weights_sum_to_one),
-        cmocka_unit_test(places_are_sorted_by_expert_then_token),
-        cmocka_unit_test(a_skewed_router_fills_one_expert_without_dropping_a_token),
-        cmocka_unit_test(logits_that_are_no_numbers_still_route),
-        cmocka_unit_test(gradients_of_the_logits_are_those_of_finite_differences),
-    };
     if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
-    const int failures = cmocka_run_group_tests(tests, open_memory, close_memory);
+    const int failures = run_all_tests(open_memory, close_memory);
     cpu->table->close(cpu);
     return failures;
 }

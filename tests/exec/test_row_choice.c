@@ -5,7 +5,7 @@
 #include "exec/kernels/kernels.h"
 
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 enum { SEQUENCES = 3, LENGTH = 20 };
 
@@ -32,7 +32,7 @@ static void choose(choice_fixture *fixture, const float *score, int count)
     cpu->table->choose_rows(cpu, &chosen, score);
 }
 
-static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **state)
+TEST(rows_are_the_largest_of_each_sequence_in_ascending_order)
 {
     rng random = rng_init(3, 0);
     for (int round = 0; round < 200; round++) {
@@ -62,7 +62,7 @@ static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **stat
     }
 }
 
-static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
+TEST(zeros_of_either_sign_tie_and_no_number_is_no_trouble)
 {
     choice_fixture fixture;
     float score[SEQUENCES * LENGTH] = {0};
@@ -79,7 +79,7 @@ static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
     assert_int_equal(fixture.before[3 * LENGTH], 6);
 }
 
-static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
+TEST(capacity_is_a_share_of_the_sequence_and_never_nothing)
 {
     const exec_mod_options eighth = exec_model_default().mod;
     const exec_mod_options all = {.capacity_ratio = 1, .every = 1};
@@ -94,7 +94,7 @@ static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
     assert_true(exec_mod_routes(&all, 0));
 }
 
-static void the_gate_has_the_gradient_of_finite_differences(void **state)
+TEST(the_gate_has_the_gradient_of_finite_differences)
 {
     for (float score = -4; score <= 4; score += 0.5f) {
         const float step = 1.0f / 64, gate = exec_gate(score);
@@ -109,7 +109,7 @@ static void the_gate_has_the_gradient_of_finite_differences(void **state)
     assert_close(exec_gate(0), 0.5, 1e-7);
 }
 
-static void live_rows_keep_their_order_and_sequences_may_be_empty(void **state)
+TEST(live_rows_keep_their_order_and_sequences_may_be_empty)
 {
     choice_fixture fixture;
     exec_row_choice *choice = prepare(&fixture);
@@ -125,7 +125,7 @@ static void live_rows_keep_their_order_and_sequences_may_be_empty(void **state)
     assert_int_equal(fixture.row[2], 2 * LENGTH);
 }
 
-static void the_threshold_comes_down_from_one_and_settles(void **state)
+TEST(the_threshold_comes_down_from_one_and_settles)
 {
     const exec_early_exit_options options = {.threshold = 0.9, .settle_iterations = 10};
     const exec_early_exit_options at_once = {.threshold = 0.9};
@@ -144,7 +144,7 @@ static void the_threshold_comes_down_from_one_and_settles(void **state)
     assert_false(exec_exit_threshold_settles(&options, 0));
 }
 
-static void a_state_that_hardly_turned_is_saturated(void **state)
+TEST(a_state_that_hardly_turned_is_saturated)
 {
     // (1, 0) to (1, 0.1): cosine 0.99504
     assert_true(exec_is_saturated(1, 1, 1.01f, 0.995));
@@ -156,17 +156,8 @@ static void a_state_that_hardly_turned_is_saturated(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_largest_of_each_sequence_in_ascending_order),
-        cmocka_unit_test(zeros_of_either_sign_tie_and_no_number_is_no_trouble),
-        cmocka_unit_test(capacity_is_a_share_of_the_sequence_and_never_nothing),
-        cmocka_unit_test(the_gate_has_the_gradient_of_finite_differences),
-        cmocka_unit_test(live_rows_keep_their_order_and_sequences_may_be_empty),
-        cmocka_unit_test(the_threshold_comes_down_from_one_and_settles),
-        cmocka_unit_test(a_state_that_hardly_turned_is_saturated),
-    };
     if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
-    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failures = run_all_tests(NULL, NULL);
     cpu->table->close(cpu);
     return failures;
 }

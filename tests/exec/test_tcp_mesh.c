@@ -2,7 +2,7 @@
 /// who does not come is named.
 #include "exec/monotonic_clock.h"
 #include "exec/transport/tcp_mesh.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -109,7 +109,7 @@ static void assert_connected(member *members, int rank_count)
     }
 }
 
-static void all_are_connected_whoever_comes_first(void **state)
+TEST(all_are_connected_whoever_comes_first)
 {
     member members[RANKS_MAX];
     const int port = free_port();
@@ -123,7 +123,7 @@ static void all_are_connected_whoever_comes_first(void **state)
     assert_connected(members, RANKS_MAX);
 }
 
-static void strangers_are_turned_away(void **state)
+TEST(strangers_are_turned_away)
 {
     member members[3];
     const int port = free_port();
@@ -140,7 +140,7 @@ static void strangers_are_turned_away(void **state)
     close(loud);
 }
 
-static void who_does_not_come_is_counted(void **state)
+TEST(who_does_not_come_is_counted)
 {
     member members[3];
     const int port = free_port();
@@ -155,7 +155,7 @@ static void who_does_not_come_is_counted(void **state)
     assert_int_equal(members[1].sockets[0], -1);
 }
 
-static void a_leader_that_is_not_there_is_named(void **state)
+TEST(a_leader_that_is_not_there_is_named)
 {
     member members[2];
     char expected[128];
@@ -170,7 +170,7 @@ static void a_leader_that_is_not_there_is_named(void **state)
     assert_string_equal(members[1].err.message, expected);
 }
 
-static void a_port_in_use_is_named(void **state)
+TEST(a_port_in_use_is_named)
 {
     member members[2];
     char expected[128];
@@ -190,7 +190,7 @@ static void a_port_in_use_is_named(void **state)
     close(holder);
 }
 
-static void an_interruption_ends_the_wait(void **state)
+TEST(an_interruption_ends_the_wait)
 {
     member members[2];
     atomic_bool interrupt = true;
@@ -204,13 +204,5 @@ static void an_interruption_ends_the_wait(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_connected_whoever_comes_first),
-        cmocka_unit_test(strangers_are_turned_away),
-        cmocka_unit_test(who_does_not_come_is_counted),
-        cmocka_unit_test(a_leader_that_is_not_there_is_named),
-        cmocka_unit_test(a_port_in_use_is_named),
-        cmocka_unit_test(an_interruption_ends_the_wait),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -61,7 +61,7 @@ static exec_payload play(exec_device *device, const exec_step *step, const exec_
     return output;
 }
 
-static void times_of_ops_that_run_ahead_come_at_the_end(void **state)
+TEST(times_of_ops_that_run_ahead_come_at_the_end)
 {
     const exec_model model = learning_model(EXEC_DENSE);
     exec_device *device = open_device((exec_training_device){.model = &model, .runs_ahead = true});
@@ -100,8 +100,5 @@ static void times_of_ops_that_run_ahead_come_at_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_of_ops_that_run_ahead_come_at_the_end),
-    };
-    return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
+    return run_all_tests(learning_read_text, learning_free_text);
 }

@@ -103,7 +103,7 @@ static double play_lone(lone_device *lone, int iteration)
     return norm;
 }
 
-static void packed_layers_go_on_with_the_same_bits(void **state)
+TEST(packed_layers_go_on_with_the_same_bits)
 {
     arena *memory = arena_create(1 << 14);
     lone_device first = {0};
@@ -142,7 +142,7 @@ static void packed_layers_go_on_with_the_same_bits(void **state)
     arena_destroy(memory);
 }
 
-static void bytes_of_another_layer_are_refused(void **state)
+TEST(bytes_of_another_layer_are_refused)
 {
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
@@ -161,7 +161,7 @@ static void bytes_of_another_layer_are_refused(void **state)
     arena_destroy(memory);
 }
 
-static void iterations_that_cannot_be_played_are_refused(void **state)
+TEST(iterations_that_cannot_be_played_are_refused)
 {
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
@@ -189,7 +189,7 @@ static int64_t thread_ns(void)
 }
 
 /// What is computed between the two laps takes at least as long as is seen here.
-static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
+TEST(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank)
 {
     exec_kernels *kernels = NULL;
     exec_stopwatch watch;
@@ -215,7 +215,7 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
     kernels->table->close(kernels);
 }
 
-static void every_layer_is_measured(void **state)
+TEST(every_layer_is_measured)
 {
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
@@ -246,7 +246,7 @@ static void every_layer_is_measured(void **state)
     arena_destroy(memory);
 }
 
-static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
+TEST(a_released_rank_holds_no_memory_and_can_be_taken_back)
 {
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
@@ -306,7 +306,7 @@ static status make_poor(void *context, int world_rank, exec_device **out, error_
     return STATUS_OK;
 }
 
-static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state)
+TEST(memory_that_runs_out_ends_the_run_and_names_rank_and_op)
 {
     exec_model model = learning_model(EXEC_DENSE);
     const learning_way way = {
@@ -324,7 +324,7 @@ static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state
     }
 }
 
-static void what_cannot_be_trained_is_refused(void **state)
+TEST(what_cannot_be_trained_is_refused)
 {
     exec_model model = small_model();
     exec_device *device = NULL;
@@ -350,15 +350,5 @@ static void what_cannot_be_trained_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
-        cmocka_unit_test(bytes_of_another_layer_are_refused),
-        cmocka_unit_test(iterations_that_cannot_be_played_are_refused),
-        cmocka_unit_test(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank),
-        cmocka_unit_test(every_layer_is_measured),
-        cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
-        cmocka_unit_test(memory_that_runs_out_ends_the_run_and_names_rank_and_op),
-        cmocka_unit_test(what_cannot_be_trained_is_refused),
-    };
-    return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
+    return run_all_tests(learning_read_text, learning_free_text);
 }

@@ -1,7 +1,7 @@
 /// The text of a training run: what is refused, and that a microbatch's sequences depend on its key
 /// alone.
 #include "exec/training/training_text.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void write_text(char path[64], size_t byte_count)
     assert_int_equal(fclose(file), 0);
 }
 
-static void a_missing_file_is_named(void **state)
+TEST(a_missing_file_is_named)
 {
     exec_training_text text = {0};
 
@@ -47,7 +47,7 @@ static void read_refused(size_t byte_count, int token_bytes, int vocabulary, con
     remove(path);
 }
 
-static void texts_that_are_short_cut_or_unknown_are_refused(void **state)
+TEST(texts_that_are_short_cut_or_unknown_are_refused)
 {
     read_refused(0, 1, 256, "text has 0 bytes; a sequence of 8 tokens needs 9");
     read_refused(8, 1, 256, "text has 8 bytes; a sequence of 8 tokens needs 9");
@@ -72,7 +72,7 @@ static void draw_shortest(int token_bytes, int vocabulary, int *token, int *targ
     remove(path);
 }
 
-static void the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end(void **state)
+TEST(the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end)
 {
     int token[LENGTH];
     int target[LENGTH];
@@ -88,7 +88,7 @@ static void the_shortest_text_has_one_sequence_and_words_begin_with_the_little_e
     }
 }
 
-static void targets_are_the_bytes_after_the_tokens(void **state)
+TEST(targets_are_the_bytes_after_the_tokens)
 {
     unsigned char bytes[200];
     for (int index = 0; index < 200; index++) {
@@ -129,7 +129,7 @@ static void draw(uint64_t seed, int iteration, int microbatch, int *token)
     exec_training_text_draw(&text, &batch, token, target);
 }
 
-static void a_key_has_its_own_sequences_and_always_the_same(void **state)
+TEST(a_key_has_its_own_sequences_and_always_the_same)
 {
     int first[ROWS];
     int again[ROWS];
@@ -149,12 +149,5 @@ static void a_key_has_its_own_sequences_and_always_the_same(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_file_is_named),
-        cmocka_unit_test(texts_that_are_short_cut_or_unknown_are_refused),
-        cmocka_unit_test(the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end),
-        cmocka_unit_test(targets_are_the_bytes_after_the_tokens),
-        cmocka_unit_test(a_key_has_its_own_sequences_and_always_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

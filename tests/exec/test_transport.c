@@ -47,7 +47,7 @@ static status receive_number(exec_endpoint *endpoint, int from, int microbatch, 
     return STATUS_OK;
 }
 
-static void keys_hold_all_their_parts(void **state)
+TEST(keys_hold_all_their_parts)
 {
     const uint64_t base = exec_message_key(EXEC_MESSAGE_MIGRATE, 5, 9, 77);
 
@@ -65,7 +65,7 @@ static status expect_less(exec_endpoint *endpoint, void *context, error_message 
     return endpoint->transport->receive(endpoint, 0, key(1), NULL, small, sizeof small, err);
 }
 
-static void a_message_that_is_too_long_names_both_lengths(void **state)
+TEST(a_message_that_is_too_long_names_both_lengths)
 {
     assert_fails(run_threads(1, expect_less, NULL, &why), STATUS_BACKEND,
                  "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
@@ -98,7 +98,7 @@ static status one_fails(exec_endpoint *endpoint, void *context, error_message *e
     return code;
 }
 
-static void the_failure_of_one_rank_is_that_of_all(void **state)
+TEST(the_failure_of_one_rank_is_that_of_all)
 {
     atomic_int ended_with_it = 0;
 
@@ -114,7 +114,7 @@ static status fail_in_phase(exec_endpoint *endpoint, void *context, error_messag
     return error_set(err, STATUS_IO, "%s", (const char *)context);
 }
 
-static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
+TEST(a_failure_that_names_a_rank_is_not_named_twice)
 {
     char named[] = "rank 7 F0 waits for rank 6 F0";
     char unnamed[] = "disk full";
@@ -136,7 +136,7 @@ static status wait_in_a_circle(exec_endpoint *endpoint, void *context, error_mes
     return receive_number(endpoint, waits_for[endpoint->rank], 0, &number, err);
 }
 
-static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
+TEST(ranks_that_wait_for_each_other_are_named_at_once)
 {
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = 4;
@@ -158,7 +158,7 @@ static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, erro
     return endpoint->rank == 0 ? STATUS_OK : receive_number(endpoint, 0, 0, &number, err);
 }
 
-static void a_wait_for_a_rank_that_has_ended_is_named(void **state)
+TEST(a_wait_for_a_rank_that_has_ended_is_named)
 {
     assert_fails(run_threads(2, wait_for_who_has_left, NULL, &why), STATUS_BACKEND,
                  "rank 1 waits for rank 0, which has ended");
@@ -194,7 +194,7 @@ static status hang(exec_endpoint *endpoint, void *context, error_message *err)
     return code;
 }
 
-static void a_rank_that_hangs_is_named_and_left_behind(void **state)
+TEST(a_rank_that_hangs_is_named_and_left_behind)
 {
     hanging shared = {0};
     int abandoned_count = -1;
@@ -225,7 +225,7 @@ static status wait_for_the_interrupt(exec_endpoint *endpoint, void *context, err
     return receive_number(endpoint, 1, 0, &number, err);
 }
 
-static void an_interrupt_ends_all_waits(void **state)
+TEST(an_interrupt_ends_all_waits)
 {
     atomic_bool interrupt = false;
     int abandoned_count = -1;
@@ -252,12 +252,12 @@ static status pass_on(exec_endpoint *endpoint, void *context, error_message *err
     return number == endpoint->rank_count ? STATUS_OK : error_set(err, STATUS_BACKEND, "lost");
 }
 
-static void there_can_be_512_ranks(void **state)
+TEST(there_can_be_512_ranks)
 {
     run_ranks(512, pass_on, NULL);
 }
 
-static void unknown_and_missing_transports_are_refused(void **state)
+TEST(unknown_and_missing_transports_are_refused)
 {
     exec_transport_options options = exec_transport_options_default();
 
@@ -291,7 +291,7 @@ static status meet(exec_endpoint *endpoint, void *context, error_message *err)
     return STATUS_OK;
 }
 
-static void nobody_passes_a_barrier_before_all_have_come(void **state)
+TEST(nobody_passes_a_barrier_before_all_have_come)
 {
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
     for (size_t index = 0; index < sizeof rank_counts / sizeof rank_counts[0]; index++) {
@@ -309,7 +309,7 @@ static status come_with_other_counts(exec_endpoint *endpoint, void *context, err
     return exec_group_broadcast(&group, bytes, endpoint->rank == 0 ? 4 : 8, err);
 }
 
-static void other_counts_are_a_failure_that_names_both(void **state)
+TEST(other_counts_are_a_failure_that_names_both)
 {
     assert_fails(run_threads(2, come_with_other_counts, NULL, &why), STATUS_BACKEND,
                  "rank 0 takes part in a collective with 4 bytes, others with 8");
@@ -317,19 +317,5 @@ static void other_counts_are_a_failure_that_names_both(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_hold_all_their_parts),
-        cmocka_unit_test(a_message_that_is_too_long_names_both_lengths),
-        cmocka_unit_test(the_failure_of_one_rank_is_that_of_all),
-        cmocka_unit_test(a_failure_that_names_a_rank_is_not_named_twice),
-        cmocka_unit_test(ranks_that_wait_for_each_other_are_named_at_once),
-        cmocka_unit_test(a_wait_for_a_rank_that_has_ended_is_named),
-        cmocka_unit_test(a_rank_that_hangs_is_named_and_left_behind),
-        cmocka_unit_test(an_interrupt_ends_all_waits),
-        cmocka_unit_test(there_can_be_512_ranks),
-        cmocka_unit_test(unknown_and_missing_transports_are_refused),
-        cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
-        cmocka_unit_test(other_counts_are_a_failure_that_names_both),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /// watch: who hangs and who waits in vain is named; who moves, sleeps or has ended is not.
 #include "exec/transport/watch.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static status look_after(int64_t quiet_ns)
     return exec_watch_look(&watch, &note);
 }
 
-static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
+TEST_BETWEEN(a_busy_rank_hangs_when_nothing_moves_for_too_long, watch_two_ranks, NULL)
 {
     wait_for(0, 9);
 
@@ -53,7 +53,7 @@ static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
     assert_int_equal(note.lost_rank, 9);
 }
 
-static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
+TEST_BETWEEN(ranks_that_all_wait_are_told_after_a_time_of_their_own, watch_two_ranks, NULL)
 {
     wait_for(0, 9);
     wait_for(1, 8);
@@ -66,7 +66,7 @@ static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
     assert_int_equal(note.lost_rank, -1);
 }
 
-static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
+TEST_BETWEEN(a_wait_for_a_rank_elsewhere_is_told_too, watch_two_ranks, NULL)
 {
     wait_for(0, 3);
     atomic_store(&ranks[1].has_ended, true);
@@ -76,7 +76,7 @@ static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
     assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
 }
 
-static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
+TEST_BETWEEN(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang, watch_two_ranks, NULL)
 {
     assert_ok(exec_watch_look(&watch, &note));
     watch.quiet_ns = watchdog_ns;
@@ -90,7 +90,7 @@ static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
     assert_int_equal(look_after(watchdog_ns), STATUS_BACKEND);
 }
 
-static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
+TEST_BETWEEN(a_machine_that_stood_still_is_not_a_quiet_run, watch_two_ranks, NULL)
 {
     assert_ok(exec_watch_look(&watch, &note));
     watch.looked_ns = 1; // long ago
@@ -101,13 +101,5 @@ static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_busy_rank_hangs_when_nothing_moves_for_too_long, watch_two_ranks),
-        cmocka_unit_test_setup(ranks_that_all_wait_are_told_after_a_time_of_their_own,
-                               watch_two_ranks),
-        cmocka_unit_test_setup(a_wait_for_a_rank_elsewhere_is_told_too, watch_two_ranks),
-        cmocka_unit_test_setup(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang, watch_two_ranks),
-        cmocka_unit_test_setup(a_machine_that_stood_still_is_not_a_quiet_run, watch_two_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

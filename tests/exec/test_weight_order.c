@@ -52,7 +52,7 @@ static void check_family(const bal_schedule_family *family, int rank_count, int 
     }
 }
 
-static void all_families_add_in_ascending_microbatches(void **state)
+TEST(all_families_add_in_ascending_microbatches)
 {
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
@@ -66,7 +66,7 @@ static void all_families_add_in_ascending_microbatches(void **state)
     }
 }
 
-static void weights_out_of_order_are_named(void **state)
+TEST(weights_out_of_order_are_named)
 {
     const int first_op[] = {0, 6};
     const char *const names[] = {"F0", "F1", "B0", "B1", "W1", "W0"};
@@ -88,9 +88,5 @@ static void weights_out_of_order_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_families_add_in_ascending_microbatches),
-        cmocka_unit_test(weights_out_of_order_are_named),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

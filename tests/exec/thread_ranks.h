@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exec/transport/transport.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 static inline status run_threads(int rank_count, exec_rank_body *body, void *context,
                                  error_message *err)

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "models/dynamism/dynamism.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -105,7 +105,7 @@ static inline int fixture_clean(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
+#define FIXTURE_TEST(test) TEST_BETWEEN(test, fixture_prepare, fixture_clean)
 
 /// The object of a study's "dynamism"; single quotes stand for double ones.
 static inline json_value fixture_object(const char *text)

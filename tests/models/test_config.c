@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "models/cost/config.h"
 #include "models/cost/parameters.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static const char deepseek[] =
     "\"kv_lora_rank\":512,\"q_lora_rank\":null,\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,"
     "\"v_head_dim\":128,\"vocab_size\":102400}";
 
-static void published_totals_are_met_exactly(void **state)
+TEST(published_totals_are_met_exactly)
 {
     static const struct {
         const char *name;
@@ -123,7 +123,7 @@ static int64_t total_of(const char *text)
     return model_total_parameters(&config);
 }
 
-static void totals_of_other_families_are_met_too(void **state)
+TEST(totals_of_other_families_are_met_too)
 {
     // GPT-2 large, as its table lists it.
     assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"n_layer\":36,\"n_embd\":1280,"
@@ -158,7 +158,7 @@ static void totals_of_other_families_are_met_too(void **state)
         671026419200);
 }
 
-static void every_spelling_gives_the_same_model(void **state)
+TEST(every_spelling_gives_the_same_model)
 {
     const int64_t gpt2_total = total_of(gpt2);
     const int64_t mixtral_total = total_of(mixtral);
@@ -180,7 +180,7 @@ static void every_spelling_gives_the_same_model(void **state)
     assert_int_equal(total_of(nested), mixtral_total);
 }
 
-static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
+TEST(qwen_layers_are_moe_at_every_step_but_where_listed)
 {
     model_config config;
 
@@ -199,7 +199,7 @@ static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
     assert_int_equal(config.ffn_size, 96);
 }
 
-static void missing_fields_are_named(void **state)
+TEST(missing_fields_are_named)
 {
     refused(llama, "model_type", "null", ": model_type: is not a string");
     refused(llama, "num_hidden_layers", "null",
@@ -218,7 +218,7 @@ static void missing_fields_are_named(void **state)
             ": kv_lora_rank: missing; model_type 'deepseek_v2' needs it");
 }
 
-static void values_outside_their_limits_are_named(void **state)
+TEST(values_outside_their_limits_are_named)
 {
     refused(gpt2, "n_head", "0", ": n_head: 0 is outside [1, 2097152]");
     refused(gpt2, "n_layer", "-3", ": n_layer: -3 is outside [1, 16384]");
@@ -240,7 +240,7 @@ static void values_outside_their_limits_are_named(void **state)
     free(wide);
 }
 
-static void contradictions_name_both_sides(void **state)
+TEST(contradictions_name_both_sides)
 {
     refused(gpt2, "num_hidden_layers", "3", ": n_layer: 2 contradicts num_hidden_layers 3");
     refused(gpt2, "n_head", "3",
@@ -267,7 +267,7 @@ static void contradictions_name_both_sides(void **state)
     free(half);
 }
 
-static void what_is_not_modelled_is_refused_by_name(void **state)
+TEST(what_is_not_modelled_is_refused_by_name)
 {
     not_modelled(
         llama, "model_type", "\"mamba2\"",
@@ -290,15 +290,5 @@ static void what_is_not_modelled_is_refused_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_totals_are_met_exactly),
-        cmocka_unit_test(totals_of_other_families_are_met_too),
-        cmocka_unit_test(every_spelling_gives_the_same_model),
-        cmocka_unit_test(qwen_layers_are_moe_at_every_step_but_where_listed),
-        cmocka_unit_test(missing_fields_are_named),
-        cmocka_unit_test(values_outside_their_limits_are_named),
-        cmocka_unit_test(contradictions_name_both_sides),
-        cmocka_unit_test(what_is_not_modelled_is_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// and way by way.
 #include "base/rng.h"
 #include "models/lengths/context_sharding.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdbool.h>
 
@@ -29,7 +29,7 @@ static void expect(model_context context, model_context_kind kind, const int32_t
     assert_close(found.exchanged, expected->exchanged, 0);
 }
 
-static void a_row_gives_the_end_of_a_long_sequence_to_one_rank(void **state)
+TEST(a_row_gives_the_end_of_a_long_sequence_to_one_rank)
 {
     static const int32_t tokens[] = {6, 2};
     // Queries of the row two by two: 4, 12, 20 pairs of the first sequence, 4 of the second.
@@ -44,7 +44,7 @@ static void a_row_gives_the_end_of_a_long_sequence_to_one_rank(void **state)
     expect(pairs_alone, MODEL_CONTEXT_ADAPTIVE, tokens, 2, &each);
 }
 
-static void pieces_shorter_than_a_tile_take_a_whole_one(void **state)
+TEST(pieces_shorter_than_a_tile_take_a_whole_one)
 {
     static const int32_t tokens[] = {4, 4};
     const model_context_share row = {8, 2 * (4 + 12), 8};
@@ -57,7 +57,7 @@ static void pieces_shorter_than_a_tile_take_a_whole_one(void **state)
     expect(tiled, MODEL_CONTEXT_ADAPTIVE, tokens, 2, &row);
 }
 
-static void short_sequences_stay_whole_where_they_find_room(void **state)
+TEST(short_sequences_stay_whole_where_they_find_room)
 {
     static const int32_t tokens[] = {2, 8, 2};
     // 4 + 28 and 12 + 20 pairs of the longest; the others 4 each.
@@ -78,7 +78,7 @@ static void short_sequences_stay_whole_where_they_find_room(void **state)
     expect(narrow, MODEL_CONTEXT_HYBRID, tokens, 3, &all_are_cut);
 }
 
-static void a_window_bounds_the_pairs_of_a_piece(void **state)
+TEST(a_window_bounds_the_pairs_of_a_piece)
 {
     static const int32_t tokens[] = {8};
     model_context windowed = pairs_alone;
@@ -157,7 +157,7 @@ static double least(const model_context *context, const int32_t *tokens, int cou
                 least(context, tokens + 1, count - 1, rank, cut + cost / context->rank_count));
 }
 
-static void every_kind_is_what_asking_every_token_finds(void **state)
+TEST(every_kind_is_what_asking_every_token_finds)
 {
     rng random = rng_init(11, 3);
     for (int round = 0; round < 2000; round++) {
@@ -192,12 +192,5 @@ static void every_kind_is_what_asking_every_token_finds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_gives_the_end_of_a_long_sequence_to_one_rank),
-        cmocka_unit_test(pieces_shorter_than_a_tile_take_a_whole_one),
-        cmocka_unit_test(short_sequences_stay_whole_where_they_find_room),
-        cmocka_unit_test(a_window_bounds_the_pairs_of_a_piece),
-        cmocka_unit_test(every_kind_is_what_asking_every_token_finds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

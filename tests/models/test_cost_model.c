@@ -31,7 +31,7 @@ static model_costs build(const model_training *training)
     return build_model(&gpt, training);
 }
 
-static void the_slower_side_of_the_roofline_counts(void **state)
+TEST(the_slower_side_of_the_roofline_counts)
 {
     assert_int_equal(model_roofline_ns((model_work){3000, 1999}, 2e9, 1e9), 1999);
     assert_int_equal(model_roofline_ns((model_work){5000, 1999}, 2e9, 1e9), 2500);
@@ -43,7 +43,7 @@ static void the_slower_side_of_the_roofline_counts(void **state)
     assert_true(model_roofline_ns((model_work){INT64_MAX / 2, 0}, 1, 1) == INT64_MAX / 4);
 }
 
-static void a_layer_takes_the_sum_of_its_parts(void **state)
+TEST(a_layer_takes_the_sum_of_its_parts)
 {
     const model_training training = {
         .sequence_length = 2048, .microbatch_size = 2, .attention = "unfused"};
@@ -91,7 +91,7 @@ static void assert_refused(const model_config *config, const model_training *tra
     assert_int_equal(costs.assumption_count, -7);
 }
 
-static void training_outside_its_limits_is_refused(void **state)
+TEST(training_outside_its_limits_is_refused)
 {
     model_config endless = gpt;
     endless.position_count = 0;
@@ -116,7 +116,7 @@ static void training_outside_its_limits_is_refused(void **state)
                    "forward_ns of layer 1: too large to be counted in 64 bits");
 }
 
-static void parts_sum_up_to_the_passes(void **state)
+TEST(parts_sum_up_to_the_passes)
 {
     const model_training training = {
         .sequence_length = 2048,
@@ -149,7 +149,7 @@ static void parts_sum_up_to_the_passes(void **state)
     assert_int_equal(find(&costs, "links.inter")->origin.kind, MODEL_ORIGIN_PRESET);
 }
 
-static void b_computes_again_what_f_has_not_kept(void **state)
+TEST(b_computes_again_what_f_has_not_kept)
 {
     model_training training = {.sequence_length = 2048, .attention = "unfused"};
     training.parallel.tensor = 2;
@@ -190,7 +190,7 @@ static model_costs recomputing(model_recompute recompute, int layers)
     return build(&training);
 }
 
-static void modules_free_what_b_makes_again_of_them(void **state)
+TEST(modules_free_what_b_makes_again_of_them)
 {
     const int64_t vector = INT64_C(2) * 2048 * 1024;
     const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
@@ -222,7 +222,7 @@ static void modules_free_what_b_makes_again_of_them(void **state)
 }
 
 /// GPT-2 medium, 2048 tokens: of its six products queries, values and the first of the MLP stay.
-static void every_second_product_may_be_made_again(void **state)
+TEST(every_second_product_may_be_made_again)
 {
     const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
     const model_costs every = recomputing(MODEL_RECOMPUTE_OPERATORS, 0);
@@ -239,7 +239,7 @@ static void every_second_product_may_be_made_again(void **state)
     assert_true(every.layers.backward_input_ns[3] > none.layers.backward_input_ns[3]);
 }
 
-static void what_is_kept_may_wait_on_a_host_that_has_a_link(void **state)
+TEST(what_is_kept_may_wait_on_a_host_that_has_a_link)
 {
     const model_hardware given = h100;
     model_training training = {.sequence_length = 2048};
@@ -265,7 +265,7 @@ static void what_is_kept_may_wait_on_a_host_that_has_a_link(void **state)
     h100 = given;
 }
 
-static void some_layers_compute_again_spread_over_the_model(void **state)
+TEST(some_layers_compute_again_spread_over_the_model)
 {
     const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
     const model_costs third = recomputing(MODEL_RECOMPUTE_FULL, 8);
@@ -277,7 +277,7 @@ static void some_layers_compute_again_spread_over_the_model(void **state)
     }
 }
 
-static void latent_attention_makes_queries_keys_and_values_again(void **state)
+TEST(latent_attention_makes_queries_keys_and_values_again)
 {
     model_config config;
     require(model_config_open("deepseek-v3", memory, &config, &why));
@@ -295,7 +295,7 @@ static void latent_attention_makes_queries_keys_and_values_again(void **state)
                      INT64_C(2) * 4096 * 128 * (1536 * 192 + 512 * (128 + 128)));
 }
 
-static void modules_of_prediction_are_layers_beside_the_head(void **state)
+TEST(modules_of_prediction_are_layers_beside_the_head)
 {
     const model_training training = {.sequence_length = 4096};
     model_config config;
@@ -333,7 +333,7 @@ static void modules_of_prediction_are_layers_beside_the_head(void **state)
     assert_true(costs[1].update_ns > costs[0].update_ns);
 }
 
-static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
+TEST(replicas_reduce_dense_and_expert_parameters_apart)
 {
     model_config mixtral;
     require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
@@ -357,7 +357,7 @@ static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
                      6 * (dense + expert) + (12 * dense + 15) / 16 + 12 * expert / 2);
 }
 
-static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
+TEST(sharded_weights_hide_behind_the_pass_they_are_for)
 {
     model_training training = {.sequence_length = 2048, .microbatch_size = 1};
     training.parallel = (model_parallel){
@@ -380,7 +380,7 @@ static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
     assert_int_equal(exposed.layers.state_bytes[2], 18 * parameters / 8);
 }
 
-static void what_is_held_for_a_while_is_told_apart(void **state)
+TEST(what_is_held_for_a_while_is_told_apart)
 {
     model_training training = {.sequence_length = 2048, .attention = "unfused"};
     const int64_t parameters = (50257 + 2048) * 1024; // the embedding's are the most
@@ -404,7 +404,7 @@ static void what_is_held_for_a_while_is_told_apart(void **state)
     assert_int_equal(build(&training).working_bytes, 0);
 }
 
-static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
+TEST(eight_bits_run_products_of_layers_at_their_own_rate)
 {
     model_training training = {.sequence_length = 2048, .microbatch_size = 8};
     const model_costs wide = build(&training);
@@ -428,7 +428,7 @@ static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
                         "float8 products of layers, all else bfloat16");
 }
 
-static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
+TEST(degrees_and_bytes_that_do_not_fit_are_refused)
 {
     assert_refused(&gpt, &(model_training){.sequence_length = 2046, .parallel = {.context = 2}},
                    "context 2: 2 x 2 parts do not divide the 2046 tokens of a sequence");
@@ -462,7 +462,7 @@ static int64_t total_ns(const model_training *training)
     return sum;
 }
 
-static void faster_hardware_and_less_work_never_take_longer(void **state)
+TEST(faster_hardware_and_less_work_never_take_longer)
 {
     const uint64_t seed = 3;
     rng random = rng_init(seed, 0);
@@ -537,7 +537,7 @@ static void assert_shares_make_a_whole(const model_costs *costs, const model_cos
     }
 }
 
-static void any_degrees_are_refused_or_share_the_work(void **state)
+TEST(any_degrees_are_refused_or_share_the_work)
 {
     model_config mixtral;
     rng random = rng_init(7, 0);
@@ -564,25 +564,5 @@ static void any_degrees_are_refused_or_share_the_work(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_slower_side_of_the_roofline_counts),
-        cmocka_unit_test(a_layer_takes_the_sum_of_its_parts),
-        cmocka_unit_test(training_outside_its_limits_is_refused),
-        cmocka_unit_test(faster_hardware_and_less_work_never_take_longer),
-        cmocka_unit_test(any_degrees_are_refused_or_share_the_work),
-        cmocka_unit_test(parts_sum_up_to_the_passes),
-        cmocka_unit_test(b_computes_again_what_f_has_not_kept),
-        cmocka_unit_test(replicas_reduce_dense_and_expert_parameters_apart),
-        cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
-        cmocka_unit_test(what_is_held_for_a_while_is_told_apart),
-        cmocka_unit_test(modules_free_what_b_makes_again_of_them),
-        cmocka_unit_test(every_second_product_may_be_made_again),
-        cmocka_unit_test(what_is_kept_may_wait_on_a_host_that_has_a_link),
-        cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
-        cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
-        cmocka_unit_test(modules_of_prediction_are_layers_beside_the_head),
-        cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
-        cmocka_unit_test(degrees_and_bytes_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, prepare, close_memory);
+    return run_all_tests(prepare, close_memory);
 }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static void a_routed_block_shrinks_part_by_part(void **state)
+FIXTURE_TEST(a_routed_block_shrinks_part_by_part)
 {
     model_dynamism *mod = fixture_open("{'case':'mod','capacity_ratio':0.25}");
 
@@ -29,7 +29,7 @@ static void a_routed_block_shrinks_part_by_part(void **state)
     assert_true(fixture->changed);
 }
 
-static void the_published_load_model_scales_the_whole_layer(void **state)
+FIXTURE_TEST(the_published_load_model_scales_the_whole_layer)
 {
     static const struct {
         const char *text; // without the load model
@@ -72,7 +72,7 @@ static void the_published_load_model_scales_the_whole_layer(void **state)
     }
 }
 
-static void a_base_without_split_loses_what_both_passes_lose(void **state)
+FIXTURE_TEST(a_base_without_split_loses_what_both_passes_lose)
 {
     fixture->costs.has_split = false;
     for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
@@ -88,7 +88,7 @@ static void a_base_without_split_loses_what_both_passes_lose(void **state)
     assert_false(costs.has_split);
 }
 
-static void an_error_of_the_predictor_varies_by_microbatch_and_replica(void **state)
+FIXTURE_TEST(an_error_of_the_predictor_varies_by_microbatch_and_replica)
 {
     double sum = 0;
     double squares = 0;
@@ -133,7 +133,7 @@ static const struct {
      30, 0x81f14868f5389d7f},
 };
 
-static void a_seed_gives_the_same_bytes_everywhere_and_in_any_order(void **state)
+FIXTURE_TEST(a_seed_gives_the_same_bytes_everywhere_and_in_any_order)
 {
     for (size_t row = 0; row < sizeof drawn / sizeof drawn[0]; row++) {
         char seven[256];
@@ -147,7 +147,7 @@ static void a_seed_gives_the_same_bytes_everywhere_and_in_any_order(void **state
     }
 }
 
-static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **state)
+FIXTURE_TEST(iterations_of_every_case_have_the_same_bytes_in_any_order)
 {
     static const char *const texts[] = {
         "{'case':'mod'}",
@@ -166,7 +166,7 @@ static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **sta
     }
 }
 
-static void what_does_not_change_is_announced_once(void **state)
+FIXTURE_TEST(what_does_not_change_is_announced_once)
 {
     model_dynamism *mod = fixture_open("{'case':'mod'}");
 
@@ -182,7 +182,7 @@ static void what_does_not_change_is_announced_once(void **state)
     assert_true(fixture->changed);
 }
 
-static void every_parameter_is_listed_with_its_origin(void **state)
+FIXTURE_TEST(every_parameter_is_listed_with_its_origin)
 {
     model_dynamism *mod = fixture_open("{'case':'mod','every':3}");
 
@@ -200,7 +200,7 @@ static void every_parameter_is_listed_with_its_origin(void **state)
     assert_string_equal(model_dynamism_name(mod), "mod");
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{}", STATUS_FORMAT, "study.json: case: missing; needs a string");
     fixture_refused("{'case':'mood'}", STATUS_FORMAT,
@@ -222,7 +222,7 @@ static void what_is_wrong_is_named(void **state)
                     "case 'mod' needs a transformer layer; the costs have none");
 }
 
-static void a_base_of_other_microbatches_is_refused(void **state)
+FIXTURE_TEST(a_base_of_other_microbatches_is_refused)
 {
     bal_layer_costs costs;
     fixture->costs.microbatch_count = 3;
@@ -234,7 +234,7 @@ static void a_base_of_other_microbatches_is_refused(void **state)
                  "the training 4");
 }
 
-static void costs_that_do_not_fit_64_bits_are_refused(void **state)
+FIXTURE_TEST(costs_that_do_not_fit_64_bits_are_refused)
 {
     bal_layer_costs costs;
     fixture->backward_input_ns[2] = INT64_MAX / 2;
@@ -247,7 +247,7 @@ static void costs_that_do_not_fit_64_bits_are_refused(void **state)
                  "too large to be counted in 64 bits");
 }
 
-static void shares_are_taken_from_the_model(void **state)
+FIXTURE_TEST(shares_are_taken_from_the_model)
 {
     fixture->shares.layer_count = 5;
     fixture_refused("{'case':'mod'}", STATUS_INVALID,
@@ -260,7 +260,7 @@ static void shares_are_taken_from_the_model(void **state)
     fixture_open("{'case':'mod','load_model':'published'}");
 }
 
-static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)
+TEST(normal_draws_have_the_moments_of_a_normal_distribution)
 {
     enum { DRAWS = 200000 };
     rng random = rng_init(5, 0);
@@ -280,7 +280,7 @@ static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)
     assert_true(fabs(moments[4] - 2.9) < 0.05); // of twelve uniform numbers; 3 of a true normal
 }
 
-static void the_portable_exponential_is_as_good_as_that_of_libm(void **state)
+TEST(the_portable_exponential_is_as_good_as_that_of_libm)
 {
     rng random = rng_init(6, 0);
     for (int draw = 0; draw < 10000; draw++) {
@@ -293,21 +293,5 @@ static void the_portable_exponential_is_as_good_as_that_of_libm(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_routed_block_shrinks_part_by_part),
-        FIXTURE_TEST(the_published_load_model_scales_the_whole_layer),
-        FIXTURE_TEST(a_base_without_split_loses_what_both_passes_lose),
-        FIXTURE_TEST(an_error_of_the_predictor_varies_by_microbatch_and_replica),
-        FIXTURE_TEST(iterations_of_every_case_have_the_same_bytes_in_any_order),
-        FIXTURE_TEST(a_seed_gives_the_same_bytes_everywhere_and_in_any_order),
-        FIXTURE_TEST(what_does_not_change_is_announced_once),
-        FIXTURE_TEST(every_parameter_is_listed_with_its_origin),
-        FIXTURE_TEST(what_is_wrong_is_named),
-        FIXTURE_TEST(a_base_of_other_microbatches_is_refused),
-        FIXTURE_TEST(costs_that_do_not_fit_64_bits_are_refused),
-        FIXTURE_TEST(shares_are_taken_from_the_model),
-        cmocka_unit_test(normal_draws_have_the_moments_of_a_normal_distribution),
-        cmocka_unit_test(the_portable_exponential_is_as_good_as_that_of_libm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #define HALF                                                                                       \
     "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5,'classifier':'none'"
 
-static void tokens_that_have_left_are_still_attended_to(void **state)
+FIXTURE_TEST(tokens_that_have_left_are_still_attended_to)
 {
     const bal_layer_costs costs = fixture_costs(fixture_open(HALF "}"), 0, 0);
 
@@ -26,7 +26,7 @@ static void tokens_that_have_left_are_still_attended_to(void **state)
     assert_int_equal(costs.state_bytes[4], 1600);
 }
 
-static void survivors_attend_to_survivors(void **state)
+FIXTURE_TEST(survivors_attend_to_survivors)
 {
     const bal_layer_costs costs =
         fixture_costs(fixture_open(HALF ",'attention_keys':'survivors'}"), 0, 0);
@@ -36,7 +36,7 @@ static void survivors_attend_to_survivors(void **state)
     fixture_times(&costs, 5, 70, 140, 60);
 }
 
-static void an_exit_with_a_head_costs_what_the_head_does(void **state)
+FIXTURE_TEST(an_exit_with_a_head_costs_what_the_head_does)
 {
     const char *with_head = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
                             "'keep_final':0.5,'classifier':'head'}";
@@ -53,7 +53,7 @@ static void an_exit_with_a_head_costs_what_the_head_does(void **state)
     assert_int_equal(costs.activation_bytes[3], 1600);
 }
 
-static void measures_without_a_head_read_the_states(void **state)
+FIXTURE_TEST(measures_without_a_head_read_the_states)
 {
     const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
     fixture->base.hardware = &hardware;
@@ -73,7 +73,7 @@ static void measures_without_a_head_read_the_states(void **state)
     fixture_times(&cosine, 3, 575 + 3200, 1150, 475);
 }
 
-static void confidence_grows_at_intervals(void **state)
+FIXTURE_TEST(confidence_grows_at_intervals)
 {
     model_dynamism *exits = fixture_open("{'case':'early-exit','first_exit':1,'interval':100}");
     int64_t before = INT64_MAX;
@@ -89,7 +89,7 @@ static void confidence_grows_at_intervals(void **state)
     }
 }
 
-static void grouped_keys_make_the_projection_smaller(void **state)
+FIXTURE_TEST(grouped_keys_make_the_projection_smaller)
 {
     const model_training training = {.sequence_length = 2048};
     model_costs costs;
@@ -120,7 +120,7 @@ static void grouped_keys_make_the_projection_smaller(void **state)
     assert_int_equal(left.forward_ns[1], costs.layers.forward_ns[1]);
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{'case':'early-exit','exits':[4]}", STATUS_FORMAT,
                     "study.json: exits[0]: 4 is outside [0, 3]");
@@ -146,14 +146,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(tokens_that_have_left_are_still_attended_to),
-        FIXTURE_TEST(survivors_attend_to_survivors),
-        FIXTURE_TEST(an_exit_with_a_head_costs_what_the_head_does),
-        FIXTURE_TEST(measures_without_a_head_read_the_states),
-        FIXTURE_TEST(confidence_grows_at_intervals),
-        FIXTURE_TEST(grouped_keys_make_the_projection_smaller),
-        FIXTURE_TEST(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -7,7 +7,7 @@
 // The first two transformer layers freeze at 10 and 20.
 #define LIST "{'case':'freezing','schedule':'list','freeze_at':[10,20]"
 
-static void a_frozen_prefix_computes_forward_only(void **state)
+FIXTURE_TEST(a_frozen_prefix_computes_forward_only)
 {
     fixture->costs.reduction_ns = fixture->bytes;
     model_dynamism *freezing = fixture_open(LIST "}");
@@ -34,7 +34,7 @@ static void a_frozen_prefix_computes_forward_only(void **state)
     fixture_times(&later, 3, 1000, 2000, 800);
 }
 
-static void a_trace_without_embedding_freezes_from_its_first_layer(void **state)
+FIXTURE_TEST(a_trace_without_embedding_freezes_from_its_first_layer)
 {
     fixture->base.transformer_first = 0;
     fixture->base.transformer_end = FIXTURE_LAYERS;
@@ -45,7 +45,7 @@ static void a_trace_without_embedding_freezes_from_its_first_layer(void **state)
     fixture_times(&costs, 2, 1000, 2000, 800);
 }
 
-static void frozen_layers_keep_their_weights_only(void **state)
+FIXTURE_TEST(frozen_layers_keep_their_weights_only)
 {
     int64_t state_bytes[FIXTURE_LAYERS];
     for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
@@ -60,7 +60,7 @@ static void frozen_layers_keep_their_weights_only(void **state)
     assert_int_equal(costs.state_bytes[3], 18 * 1600);
 }
 
-static void a_cached_prefix_is_read_instead_of_computed(void **state)
+FIXTURE_TEST(a_cached_prefix_is_read_instead_of_computed)
 {
     model_dynamism *freezing =
         fixture_open(LIST ",'cached_prefix':true,'cache_bytes_per_s':1e9,'cache_delay':5}");
@@ -86,7 +86,7 @@ static void a_cached_prefix_is_read_instead_of_computed(void **state)
     fixture_times(&costs, 3, 2600, 2000, 800);
 }
 
-static void a_reference_model_costs_its_evaluations(void **state)
+FIXTURE_TEST(a_reference_model_costs_its_evaluations)
 {
     model_dynamism *freezing = fixture_open(LIST ",'interval':4,'reference_time_ratio':0.5}");
 
@@ -123,7 +123,7 @@ static int changes_of(const char *text, int *at, int at_max)
 
 /// The iterations at which layers freeze by what was measured are those of a second implementation,
 /// in Python.
-static void schedules_freeze_when_they_say(void **state)
+FIXTURE_TEST(schedules_freeze_when_they_say)
 {
     const struct {
         const char *schedule;
@@ -168,7 +168,7 @@ static void schedules_freeze_when_they_say(void **state)
     }
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{'case':'freezing','schedule':'list'}", STATUS_FORMAT,
                     "study.json: freeze_at: schedule 'list' needs the iterations at which layers "
@@ -203,14 +203,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_frozen_prefix_computes_forward_only),
-        FIXTURE_TEST(a_trace_without_embedding_freezes_from_its_first_layer),
-        FIXTURE_TEST(frozen_layers_keep_their_weights_only),
-        FIXTURE_TEST(a_cached_prefix_is_read_instead_of_computed),
-        FIXTURE_TEST(a_reference_model_costs_its_evaluations),
-        FIXTURE_TEST(schedules_freeze_when_they_say),
-        FIXTURE_TEST(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -52,7 +52,7 @@ static double straggler_of(const int64_t *tokens, int experts, int rank_count)
     return (double)highest * rank_count / (double)total;
 }
 
-static void the_mlp_waits_for_the_busiest_rank(void **state)
+FIXTURE_TEST(the_mlp_waits_for_the_busiest_rank)
 {
     fixture->base.microbatch_count = 1;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
@@ -78,7 +78,7 @@ static void the_mlp_waits_for_the_busiest_rank(void **state)
 }
 
 /// Blocks 1 and 3 take a quarter of the tokens, and their experts wait for the busiest rank of it.
-static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
+FIXTURE_TEST(depths_hand_the_tokens_that_take_part_to_experts)
 {
     fixture->base.microbatch_count = 1;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
@@ -108,7 +108,7 @@ static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
     }
 }
 
-static void what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are(void **state)
+FIXTURE_TEST(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are)
 {
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     const model_expert_tokens chosen =
@@ -136,7 +136,7 @@ static int64_t group_tokens(int *source_count)
     return sum / FIXTURE_MICROBATCHES;
 }
 
-static void experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas(void **state)
+FIXTURE_TEST(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas)
 {
     int sources = 0;
     // 4 groups of 2 tensor ranks, or 4 of the 8 ranks of as many replicas: half of the tokens.
@@ -151,7 +151,7 @@ static void experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas(void 
     assert_int_equal(sources, 1);
 }
 
-static void without_expert_parallelism_layers_stay_alike(void **state)
+FIXTURE_TEST(without_expert_parallelism_layers_stay_alike)
 {
     fixture->base.parallel.data = 4;
     model_dynamism *moe = fixture_open("{'case':'moe','spread_ratio':5," TRACE_EXPERTS "}");
@@ -169,7 +169,7 @@ static void without_expert_parallelism_layers_stay_alike(void **state)
     }
 }
 
-static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
+FIXTURE_TEST(the_busiest_rank_also_delays_the_all_to_alls)
 {
     use_mixtral(16, 8);
     fixture->base.microbatch_count = 1;
@@ -196,7 +196,7 @@ static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
     }
 }
 
-static void recomputed_layers_exchange_again_in_the_backward(void **state)
+FIXTURE_TEST(recomputed_layers_exchange_again_in_the_backward)
 {
     use_mixtral(8, 8);
     fixture->base.microbatch_count = 1;
@@ -221,7 +221,7 @@ static void recomputed_layers_exchange_again_in_the_backward(void **state)
     assert_int_equal(excess[1][1], 2 * excess[0][0]);
 }
 
-static void replicas_of_a_group_share_their_loads(void **state)
+FIXTURE_TEST(replicas_of_a_group_share_their_loads)
 {
     const struct {
         model_parallel parallel;
@@ -243,7 +243,7 @@ static void replicas_of_a_group_share_their_loads(void **state)
     assert_true(first != fixture_costs(moe, 3, 4).forward_ns[FIXTURE_MICROBATCHES]);
 }
 
-static void the_published_load_is_that_of_the_busiest_expert(void **state)
+FIXTURE_TEST(the_published_load_is_that_of_the_busiest_expert)
 {
     int64_t load_ns[FIXTURE_LAYERS];
     fixture->base.microbatch_count = 1;
@@ -263,7 +263,7 @@ static void the_published_load_is_that_of_the_busiest_expert(void **state)
     assert_int_equal(load_ns[0], 270);
 }
 
-static void iterations_in_any_order_have_the_same_bytes(void **state)
+FIXTURE_TEST(iterations_in_any_order_have_the_same_bytes)
 {
     use_mixtral(8, 2);
 
@@ -274,7 +274,7 @@ static void iterations_in_any_order_have_the_same_bytes(void **state)
     fixture_any_order("{'case':'moe','drift_iterations':0}", 20);
 }
 
-static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere)
 {
     fixture->base.parallel = (model_parallel){.data = 4, .expert = 2};
     const char *text = "{'case':'moe','drift_iterations':100,'seed':42," TRACE_EXPERTS "}";
@@ -306,7 +306,7 @@ static const char recorded_csv[] =
     "20,0,0,25,25,25,25\n20,1,0,40,30,20,10\n"
     "20,2,0,1,1,1,97\n20,3,0,0,60,0,40\n";
 
-static void recorded_counts_hold_until_the_next_sample(void **state)
+FIXTURE_TEST(recorded_counts_hold_until_the_next_sample)
 {
     char text[512];
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
@@ -332,7 +332,7 @@ static void recorded_counts_hold_until_the_next_sample(void **state)
                      MODEL_ORIGIN_MEASURED);
 }
 
-static void recorded_counts_of_megatron_are_joined(void **state)
+FIXTURE_TEST(recorded_counts_of_megatron_are_joined)
 {
     char text[1024];
     fixture->base.microbatch_count = 2;
@@ -360,7 +360,7 @@ static void recorded_counts_of_megatron_are_joined(void **state)
     assert_memory_equal(costs.forward_ns, expected, sizeof expected);
 }
 
-static void counts_and_drawn_routing_exclude_each_other(void **state)
+FIXTURE_TEST(counts_and_drawn_routing_exclude_each_other)
 {
     fixture_unknown("{'case':'moe','counted_tokens':9," TRACE_EXPERTS "}", "counted_tokens");
     fixture_refused("{'case':'moe','counts':'/nowhere/x'," TRACE_EXPERTS "}", STATUS_IO,
@@ -374,7 +374,7 @@ static void counts_and_drawn_routing_exclude_each_other(void **state)
                     "study.json: counts: unknown key 'megatorn'; did you mean 'megatron'?");
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{'case':'moe','experts':4,'top_k':2}", STATUS_INVALID,
                     "study.json: case 'moe' over a trace needs 'tokens', or the model named beside "
@@ -406,22 +406,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(the_mlp_waits_for_the_busiest_rank),
-        FIXTURE_TEST(depths_hand_the_tokens_that_take_part_to_experts),
-        FIXTURE_TEST(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are),
-        FIXTURE_TEST(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
-        FIXTURE_TEST(without_expert_parallelism_layers_stay_alike),
-        FIXTURE_TEST(the_busiest_rank_also_delays_the_all_to_alls),
-        FIXTURE_TEST(recomputed_layers_exchange_again_in_the_backward),
-        FIXTURE_TEST(replicas_of_a_group_share_their_loads),
-        FIXTURE_TEST(the_published_load_is_that_of_the_busiest_expert),
-        FIXTURE_TEST(iterations_in_any_order_have_the_same_bytes),
-        FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere),
-        FIXTURE_TEST(recorded_counts_hold_until_the_next_sample),
-        FIXTURE_TEST(recorded_counts_of_megatron_are_joined),
-        FIXTURE_TEST(counts_and_drawn_routing_exclude_each_other),
-        FIXTURE_TEST(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -9,7 +9,7 @@
     "'sigma':[1,1,1,1],"
 #define CURVE "'kernel_density':[0.1,0.5],'kernel_time_ratio':[0.5,1.5]"
 
-static void matrices_take_what_the_curve_says(void **state)
+FIXTURE_TEST(matrices_take_what_the_curve_says)
 {
     model_dynamism *pruning = fixture_open(SCHEDULE "'kernels':'sparse'," CURVE "}");
 
@@ -34,7 +34,7 @@ static void matrices_take_what_the_curve_says(void **state)
                         "1 + 4 bytes a weight: less than dense from sparsity 0.8 on");
 }
 
-static void weight_gradients_have_a_curve_of_their_own(void **state)
+FIXTURE_TEST(weight_gradients_have_a_curve_of_their_own)
 {
     model_dynamism *pruning =
         fixture_open(SCHEDULE "'kernels':'sparse'," CURVE ",'weight_kernel_time_ratio':[0.25,4]}");
@@ -45,7 +45,7 @@ static void weight_gradients_have_a_curve_of_their_own(void **state)
     assert_int_equal(costs.backward_weight_ns[1], 200);
 }
 
-static void gradients_that_are_left_are_reduced(void **state)
+FIXTURE_TEST(gradients_that_are_left_are_reduced)
 {
     fixture->costs.reduction_ns = fixture->bytes;
 
@@ -57,7 +57,7 @@ static void gradients_that_are_left_are_reduced(void **state)
     assert_int_equal(fixture_costs(dense, 0, 14).reduction_ns[2], 1600);
 }
 
-static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(void **state)
+FIXTURE_TEST(the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay)
 {
     // At density 0.2125 the ratio is 1.1, at 0.1 it is 0.65.
     model_dynamism *pruning =
@@ -74,7 +74,7 @@ static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(
     assert_int_equal(costs.state_bytes[1], 800);
 }
 
-static void transposing_costs_bandwidth(void **state)
+FIXTURE_TEST(transposing_costs_bandwidth)
 {
     const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
     fixture->base.hardware = &hardware;
@@ -87,7 +87,7 @@ static void transposing_costs_bandwidth(void **state)
     assert_int_equal(costs.forward_ns[1], 600);
 }
 
-static void changes_are_announced_where_sparsity_changes(void **state)
+FIXTURE_TEST(changes_are_announced_where_sparsity_changes)
 {
     model_dynamism *pruning = fixture_open(SCHEDULE "'kernels':'sparse'," CURVE "}");
     for (int iteration = 0; iteration < 30; iteration++) {
@@ -96,7 +96,7 @@ static void changes_are_announced_where_sparsity_changes(void **state)
     }
 }
 
-static void published_defaults_are_listed(void **state)
+FIXTURE_TEST(published_defaults_are_listed)
 {
     fixture->base.iteration_count = 10000;
     model_dynamism *pruning = fixture_open("{'case':'pruning'}");
@@ -117,7 +117,7 @@ static void published_defaults_are_listed(void **state)
     assert_close((double)left / (4 * 1600), 1 - 0.886, 0.005);
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{'case':'pruning','final_sparsity':1.5}", STATUS_FORMAT,
                     "study.json: final_sparsity: 1.5 is outside [0, 1]");
@@ -151,15 +151,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(matrices_take_what_the_curve_says),
-        FIXTURE_TEST(weight_gradients_have_a_curve_of_their_own),
-        FIXTURE_TEST(gradients_that_are_left_are_reduced),
-        FIXTURE_TEST(the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay),
-        FIXTURE_TEST(transposing_costs_bandwidth),
-        FIXTURE_TEST(changes_are_announced_where_sparsity_changes),
-        FIXTURE_TEST(published_defaults_are_listed),
-        FIXTURE_TEST(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

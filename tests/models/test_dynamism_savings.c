@@ -57,7 +57,7 @@ static saving saving_of(model_dtype dtype, const char *attention, const char *te
     };
 }
 
-static void cases_save_what_the_table_says(void **state)
+FIXTURE_TEST(cases_save_what_the_table_says)
 {
     static const struct {
         model_dtype dtype;
@@ -104,8 +104,5 @@ static void cases_save_what_the_table_says(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(cases_save_what_the_table_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
-static void only_the_core_shrinks(void **state)
+FIXTURE_TEST(only_the_core_shrinks)
 {
     model_dynamism *sparse = fixture_open("{'case':'sparse-attention','kept':[0.25]}");
 
@@ -43,7 +43,7 @@ static model_costs put_over_gpt(const char *attention)
     return *costs;
 }
 
-static void keeping_every_tile_of_a_flash_model_changes_nothing(void **state)
+FIXTURE_TEST(keeping_every_tile_of_a_flash_model_changes_nothing)
 {
     const model_costs gpt = put_over_gpt("flash");
     model_dynamism *sparse = fixture_open("{'case':'sparse-attention','kept':[1],'sorting':false}");
@@ -57,7 +57,7 @@ static void keeping_every_tile_of_a_flash_model_changes_nothing(void **state)
     }
 }
 
-static void an_unfused_model_gets_a_flash_kernel(void **state)
+FIXTURE_TEST(an_unfused_model_gets_a_flash_kernel)
 {
     const model_costs flash = put_over_gpt("flash");
     put_over_gpt("unfused");
@@ -73,7 +73,7 @@ static void an_unfused_model_gets_a_flash_kernel(void **state)
     }
 }
 
-static void vectors_are_read_and_written_whatever_is_kept(void **state)
+FIXTURE_TEST(vectors_are_read_and_written_whatever_is_kept)
 {
     const model_costs gpt = put_over_gpt("flash");
     model_dynamism *nothing =
@@ -90,7 +90,7 @@ static void vectors_are_read_and_written_whatever_is_kept(void **state)
                  (double)gpt.layers.forward_ns[1] - core_ns + vectors_ns, 1e-4);
 }
 
-static void sorting_moves_what_the_released_code_moves(void **state)
+FIXTURE_TEST(sorting_moves_what_the_released_code_moves)
 {
     const model_costs gpt = put_over_gpt("flash");
     const double bytes_per_ns = 3.35 * 0.85 * 1000;
@@ -110,7 +110,7 @@ static void sorting_moves_what_the_released_code_moves(void **state)
     assert_int_equal(costs.forward_ns[25], gpt.layers.forward_ns[25]);
 }
 
-static void hashed_shares_differ_by_layer_and_iteration(void **state)
+FIXTURE_TEST(hashed_shares_differ_by_layer_and_iteration)
 {
     put_over_gpt("flash");
     model_dynamism *sparse = fixture_open("{'case':'sparse-attention','seed':3}");
@@ -132,7 +132,7 @@ static void hashed_shares_differ_by_layer_and_iteration(void **state)
     assert_true(differing_iterations > 15);
 }
 
-static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
+FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere)
 {
     put_over_gpt("flash");
     const char *seven = "{'case':'sparse-attention','seed':7}";
@@ -145,7 +145,7 @@ static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
     assert_int_equal(checksum, UINT64_C(0x73b23dc38f53a2dc));
 }
 
-static void what_is_wrong_is_named(void **state)
+FIXTURE_TEST(what_is_wrong_is_named)
 {
     fixture_refused("{'case':'sparse-attention','kept':[1.25]}", STATUS_FORMAT,
                     "study.json: kept[0]: 1.25 is outside [0, 1]");
@@ -172,15 +172,5 @@ static void what_is_wrong_is_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(only_the_core_shrinks),
-        FIXTURE_TEST(keeping_every_tile_of_a_flash_model_changes_nothing),
-        FIXTURE_TEST(an_unfused_model_gets_a_flash_kernel),
-        FIXTURE_TEST(vectors_are_read_and_written_whatever_is_kept),
-        FIXTURE_TEST(sorting_moves_what_the_released_code_moves),
-        FIXTURE_TEST(hashed_shares_differ_by_layer_and_iteration),
-        FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere),
-        FIXTURE_TEST(what_is_wrong_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

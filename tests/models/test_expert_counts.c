@@ -81,7 +81,7 @@ static model_expert_counts accepted(reader read, const model_counts_shape *of, c
     return counts;
 }
 
-static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
+TEST(what_is_wrong_in_a_csv_is_named_with_its_line)
 {
     const struct {
         const char *text;
@@ -118,7 +118,7 @@ static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
     }
 }
 
-static void a_stated_number_of_tokens_holds_for_every_row(void **state)
+TEST(a_stated_number_of_tokens_holds_for_every_row)
 {
     model_counts_shape stated = shape;
     stated.row_tokens = 10;
@@ -127,7 +127,7 @@ static void a_stated_number_of_tokens_holds_for_every_row(void **state)
             "f:2: the experts of layer 1, microbatch 0 have 9 tokens together, 10 were routed");
 }
 
-static void lines_of_megatron_pass_over_other_blocks(void **state)
+TEST(lines_of_megatron_pass_over_other_blocks)
 {
     const model_expert_counts counts = accepted(
         read_megatron, &shape,
@@ -141,7 +141,7 @@ static void lines_of_megatron_pass_over_other_blocks(void **state)
     assert_int_equal(model_expert_counts_row(&counts, 0, 2, 1)[1], 8);
 }
 
-static void repetitions_of_recomputation_are_dropped(void **state)
+TEST(repetitions_of_recomputation_are_dropped)
 {
     const model_expert_counts counts = accepted(
         read_megatron, &shape,
@@ -157,7 +157,7 @@ static void repetitions_of_recomputation_are_dropped(void **state)
             "f:1: 4 microbatches are not 2 that recomputation has repeated");
 }
 
-static void what_is_wrong_in_lines_of_megatron_is_named(void **state)
+TEST(what_is_wrong_in_lines_of_megatron_is_named)
 {
     const struct {
         const char *text;
@@ -187,7 +187,7 @@ static void what_is_wrong_in_lines_of_megatron_is_named(void **state)
     }
 }
 
-static void ranks_that_do_not_go_together_are_refused(void **state)
+TEST(ranks_that_do_not_go_together_are_refused)
 {
     const char *const both[] = {"f", "g"};
     const model_count_stage stage = {.first_layer = 1, .paths = both, .path_count = 2};
@@ -219,7 +219,7 @@ static void ranks_that_do_not_go_together_are_refused(void **state)
     assert_int_equal(read_csv("f", &shape, &counts), STATUS_IO);
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+TEST(bytes_that_are_no_text_are_refused)
 {
     static const char zero[] = HEADER "4,1,0,\0,2\n";
     model_expert_counts counts;
@@ -239,14 +239,5 @@ static void bytes_that_are_no_text_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_wrong_in_a_csv_is_named_with_its_line),
-        cmocka_unit_test(a_stated_number_of_tokens_holds_for_every_row),
-        cmocka_unit_test(lines_of_megatron_pass_over_other_blocks),
-        cmocka_unit_test(repetitions_of_recomputation_are_dropped),
-        cmocka_unit_test(what_is_wrong_in_lines_of_megatron_is_named),
-        cmocka_unit_test(ranks_that_do_not_go_together_are_refused),
-        cmocka_unit_test(bytes_that_are_no_text_are_refused),
-    };
-    return cmocka_run_group_tests(tests, go_to_folder, leave_folder);
+    return run_all_tests(go_to_folder, leave_folder);
 }

@@ -1,11 +1,11 @@
 /// expert_routing: sums, limits and moments of what is drawn, and the busiest rank by hand.
 #include "models/dynamism/expert_routing.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <math.h>
 #include <string.h>
 
-static void every_token_meets_k_experts_whatever_the_skew(void **state)
+TEST(every_token_meets_k_experts_whatever_the_skew)
 {
     const uint64_t seed = 11;
     rng random = rng_init(seed, 0);
@@ -52,7 +52,7 @@ static double spread_of(const double *share, int experts)
     return (highest - lowest) * experts;
 }
 
-static void layers_spread_up_to_what_is_asked(void **state)
+TEST(layers_spread_up_to_what_is_asked)
 {
     enum { LAYERS = 4000, EXPERTS = 8 };
     const model_routing routing = {.seed = 3,
@@ -72,7 +72,7 @@ static void layers_spread_up_to_what_is_asked(void **state)
     assert_close(sum / LAYERS, 0.2, 0.04); // each layer between none and all of it
 }
 
-static void what_persists_stays_and_the_rest_drifts(void **state)
+TEST(what_persists_stays_and_the_rest_drifts)
 {
     enum { EXPERTS = 1000 };
     model_routing routing = {.seed = 4,
@@ -111,10 +111,5 @@ static void what_persists_stays_and_the_rest_drifts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_meets_k_experts_whatever_the_skew),
-        cmocka_unit_test(layers_spread_up_to_what_is_asked),
-        cmocka_unit_test(what_persists_stays_and_the_rest_drifts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -36,7 +36,7 @@ static void assert_refused(const char *old, const char *new, status code, const 
     assert_int_equal(hardware.gpus_per_node, -7);
 }
 
-static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **state)
+TEST(presets_hold_dense_rates_and_say_where_each_number_is_from)
 {
     static const struct {
         const char *name;
@@ -83,7 +83,7 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
     }
 }
 
-static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
+TEST(sparse_rates_are_refused_and_the_dense_one_named)
 {
     assert_refused(":100", ":1979000000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with "
@@ -102,7 +102,7 @@ static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
                    "matrices; dense ones, which training multiplies, reach 2250 TFLOP/s");
 }
 
-static void faults_of_a_file_are_named(void **state)
+TEST(faults_of_a_file_are_named)
 {
     assert_refused("hardware/1", "hardware/2", STATUS_FORMAT,
                    "h.json: schema: 'dynmo-hardware/2' is not 'dynmo-hardware/1'");
@@ -149,10 +149,5 @@ static void faults_of_a_file_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets_hold_dense_rates_and_say_where_each_number_is_from),
-        cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),
-        cmocka_unit_test(faults_of_a_file_are_named),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// hash_attention: tiles counted by hand, the kernel's loops run over tokens as an oracle, and what
 /// is drawn.
 #include "models/dynamism/hash_attention.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static int64_t count_as_the_kernel(const int *hash, const double *place, int len
     return kept;
 }
 
-static void counts_agree_with_the_kernels_loops(void **state)
+TEST(counts_agree_with_the_kernels_loops)
 {
     enum { LENGTH_MAX = 300 };
     const uint64_t seed = 17;
@@ -73,7 +73,7 @@ static void counts_agree_with_the_kernels_loops(void **state)
     }
 }
 
-static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
+TEST(draws_share_out_all_tokens_and_skew_makes_them_uneven)
 {
     int even[16];
     double popularity[MODEL_HASH_POPULARITIES];
@@ -107,9 +107,5 @@ static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_agree_with_the_kernels_loops),
-        cmocka_unit_test(draws_share_out_all_tokens_and_skew_makes_them_uneven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

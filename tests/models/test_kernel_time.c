@@ -20,7 +20,7 @@ static int64_t product_ns(const model_hardware *hardware, model_product product,
     return model_products_ns(&product, 1, pass, MODEL_DTYPE_BFLOAT16, hardware);
 }
 
-static void whole_waves_of_tiles_take_their_flop_and_a_ramp(void **state)
+TEST(whole_waves_of_tiles_take_their_flop_and_a_ramp)
 {
     const model_hardware hardware = round_gpu();
     // 10 x 10 tiles of 128 x 256, 1000 inner steps: 2 * 128 * 256 * 1000 FLOP at 10 per ns.
@@ -29,7 +29,7 @@ static void whole_waves_of_tiles_take_their_flop_and_a_ramp(void **state)
     assert_int_equal(product_ns(&hardware, product, MODEL_PASS_FORWARD), 6553600 + 1500);
 }
 
-static void one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit(void **state)
+TEST(one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit)
 {
     const model_hardware hardware = round_gpu();
     model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
@@ -41,7 +41,7 @@ static void one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit(void **sta
     assert_true(more < whole * 2);       // than a wave of the largest tiles
 }
 
-static void many_small_products_take_longer_than_one_of_their_work(void **state)
+TEST(many_small_products_take_longer_than_one_of_their_work)
 {
     model_hardware hardware = round_gpu();
     hardware.kernel_ns = 1000;
@@ -55,7 +55,7 @@ static void many_small_products_take_longer_than_one_of_their_work(void **state)
     assert_int_equal(kernels - product_ns(&hardware, many, MODEL_PASS_FORWARD), 117 * 1000);
 }
 
-static void streams_and_the_host_count_their_kernels(void **state)
+TEST(streams_and_the_host_count_their_kernels)
 {
     model_hardware hardware = round_gpu();
     hardware.kernel_ns = 30;
@@ -74,7 +74,7 @@ static int64_t flash_ns(const model_hardware *hardware, int key_dim, int value_d
     return model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, hardware);
 }
 
-static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded(void **state)
+TEST(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded)
 {
     model_hardware a100 = round_gpu();
     a100.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
@@ -90,7 +90,7 @@ static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_pad
 
 /// cuDNN on GB200 takes 1.78 times as long for a FLOP with 1024 tokens as with 16384 (heads of 64,
 /// causal: 627 and 1115 TFLOP/s).
-static void flash_loses_more_on_multiprocessors_that_multiply_faster(void **state)
+TEST(flash_loses_more_on_multiprocessors_that_multiply_faster)
 {
     model_hardware gpu = round_gpu();
     gpu.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
@@ -116,7 +116,7 @@ static void total_of(const char *name, int64_t total, int64_t active)
 
 /// In units of 10^7: 116.83, 31.6, 30.5, 235.1, 235.7 and 671 and 1026 billion are published; of
 /// active ones embeddings are counted here, as some of the publishers do not.
-static void models_of_today_have_their_published_parameters(void **state)
+TEST(models_of_today_have_their_published_parameters)
 {
     total_of("gpt-oss-120b", 11682, 571);
     total_of("gpt-oss-20b", 2091, 418);
@@ -130,7 +130,7 @@ static void models_of_today_have_their_published_parameters(void **state)
     total_of("llama-3.1-405b", 40585, 40585);
 }
 
-static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
+TEST(layers_of_a_hybrid_have_what_its_pattern_says)
 {
     model_config config;
     assert_ok(model_config_open("nemotron-3-nano", memory, &config, NULL));
@@ -152,15 +152,5 @@ static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_waves_of_tiles_take_their_flop_and_a_ramp),
-        cmocka_unit_test(one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit),
-        cmocka_unit_test(many_small_products_take_longer_than_one_of_their_work),
-        cmocka_unit_test(streams_and_the_host_count_their_kernels),
-        cmocka_unit_test(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded),
-        cmocka_unit_test(flash_loses_more_on_multiprocessors_that_multiply_faster),
-        cmocka_unit_test(models_of_today_have_their_published_parameters),
-        cmocka_unit_test(layers_of_a_hybrid_have_what_its_pattern_says),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

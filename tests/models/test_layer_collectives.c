@@ -1,6 +1,6 @@
 /// layer_collectives: each collective worked out by hand over links of one byte per ns.
 #include "models/cost/layer_collectives.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 static const bool moe[2] = {true, true};
 static const bool dense[2] = {false, false};
@@ -48,7 +48,7 @@ static model_collectives of_layer(const model_config *config, model_parallel par
     return model_layer_collectives(config, &shape, &groups, 0, pass, attention_ns);
 }
 
-static void tensor_ranks_sum_twice_in_f_and_twice_in_b(void **state)
+TEST(tensor_ranks_sum_twice_in_f_and_twice_in_b)
 {
     const model_config config = small(dense);
     const model_parallel parallel = {.tensor = 4};
@@ -60,7 +60,7 @@ static void tensor_ranks_sum_twice_in_f_and_twice_in_b(void **state)
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).tensor_ns, 0);
 }
 
-static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **state)
+TEST(routed_rows_are_gathered_k_times_under_sequence_parallelism)
 {
     model_config config = small(moe);
     model_parallel parallel = {.tensor = 4, .data = 2, .expert = 2};
@@ -75,7 +75,7 @@ static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **s
                      (1 + 2 + 1) * 6 * 512);
 }
 
-static void latent_attention_gathers_what_it_has_compressed(void **state)
+TEST(latent_attention_gathers_what_it_has_compressed)
 {
     model_config config = small(dense);
     config.kv_rank = 6;
@@ -95,7 +95,7 @@ static void latent_attention_gathers_what_it_has_compressed(void **state)
                      6 * 384 + 6 * 512);
 }
 
-static void tokens_go_to_their_experts_and_back(void **state)
+TEST(tokens_go_to_their_experts_and_back)
 {
     const model_config config = small(moe);
     model_parallel parallel = {.data = 4, .expert = 4, .expert_deduplication = 1};
@@ -123,7 +123,7 @@ static void tokens_go_to_their_experts_and_back(void **state)
 }
 
 /// Where kernels know the nodes F sends 8 bits out; what comes back is summed, and stays wide.
-static void eight_bits_go_out_to_experts_in_groups(void **state)
+TEST(eight_bits_go_out_to_experts_in_groups)
 {
     model_config config = small(moe);
     const model_parallel parallel = {.data = 4, .expert = 4, .expert_deduplication = 1};
@@ -142,7 +142,7 @@ static void eight_bits_go_out_to_experts_in_groups(void **state)
     }
 }
 
-static void keys_and_values_travel_beside_the_attention(void **state)
+TEST(keys_and_values_travel_beside_the_attention)
 {
     const model_config config = small(dense);
     const model_parallel parallel = {.context = 4};
@@ -157,7 +157,7 @@ static void keys_and_values_travel_beside_the_attention(void **state)
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 2048).context_ns, 0);
 }
 
-static void embedding_and_head_are_summed_over_the_vocabulary(void **state)
+TEST(embedding_and_head_are_summed_over_the_vocabulary)
 {
     const model_config config = small(dense);
     model_shape shape = shape_with((model_parallel){.tensor = 4});
@@ -194,14 +194,5 @@ static void embedding_and_head_are_summed_over_the_vocabulary(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_ranks_sum_twice_in_f_and_twice_in_b),
-        cmocka_unit_test(routed_rows_are_gathered_k_times_under_sequence_parallelism),
-        cmocka_unit_test(latent_attention_gathers_what_it_has_compressed),
-        cmocka_unit_test(tokens_go_to_their_experts_and_back),
-        cmocka_unit_test(eight_bits_go_out_to_experts_in_groups),
-        cmocka_unit_test(keys_and_values_travel_beside_the_attention),
-        cmocka_unit_test(embedding_and_head_are_summed_over_the_vocabulary),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

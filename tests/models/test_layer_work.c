@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "models/cost/layer_work.h"
 #include "models/cost/parameters.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -76,7 +76,7 @@ static model_shape shape_of(int sequence_length, int microbatch_size, model_atte
                          .attention = attention};
 }
 
-static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
+TEST(gpt_layers_follow_the_zero_bubble_formulas)
 {
     const uint64_t seed = 11;
     rng random = rng_init(seed, 0);
@@ -110,7 +110,7 @@ static void gpt_layers_follow_the_zero_bubble_formulas(void **state)
     }
 }
 
-static void experts_that_no_token_meets_are_not_read(void **state)
+TEST(experts_that_no_token_meets_are_not_read)
 {
     const model_config config = llama(8);
     const model_shape one_token = shape_of(1, 1, MODEL_ATTENTION_FLASH);
@@ -124,7 +124,7 @@ static void experts_that_no_token_meets_are_not_read(void **state)
     assert_int_equal(work.mlp.bytes, 2 * (weights + sides));
 }
 
-static void latent_attention_multiplies_by_all_its_matrices(void **state)
+TEST(latent_attention_multiplies_by_all_its_matrices)
 {
     // DeepSeek-V2-Lite.
     const model_config config = {
@@ -151,7 +151,7 @@ static void latent_attention_multiplies_by_all_its_matrices(void **state)
     assert_int_equal(backward.attention.flop, 100 * 100 * 16 * 3 * (3 * 192 + 2 * 128));
 }
 
-static void a_window_hides_pairs_from_flash_attention_only(void **state)
+TEST(a_window_hides_pairs_from_flash_attention_only)
 {
     model_config config = gpt(64, 4);
     config.sliding_window = 8;
@@ -168,7 +168,7 @@ static void a_window_hides_pairs_from_flash_attention_only(void **state)
                      6 * 6 * 4 * (16 + 16));
 }
 
-static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
+TEST(bytes_of_a_small_layer_are_those_counted_by_hand)
 {
     const model_config config = gpt(8, 2);
     const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_UNFUSED);
@@ -193,7 +193,7 @@ static void bytes_of_a_small_layer_are_those_counted_by_hand(void **state)
     assert_int_equal(weight.attention.bytes + weight.attention.flop, 0);
 }
 
-static void a_small_layer_with_experts_is_counted_by_hand(void **state)
+TEST(a_small_layer_with_experts_is_counted_by_hand)
 {
     model_config config = llama(4);
     config.hidden_size = 8;
@@ -237,7 +237,7 @@ static int64_t expert_bytes(bool has_bias, int expert, double deduplication, mod
     return model_layer_work_of(&config, &shape, 0, pass).elementwise.bytes;
 }
 
-static void experts_with_biases_are_clamped_and_added_operator_by_operator(void **state)
+TEST(experts_with_biases_are_clamped_and_added_operator_by_operator)
 {
     const int64_t forward = expert_bytes(true, 1, 0, MODEL_PASS_FORWARD) -
                             expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
@@ -249,7 +249,7 @@ static void experts_with_biases_are_clamped_and_added_operator_by_operator(void 
     assert_int_equal(backward, 4 * 2 * 2 * (5 * 12 + 8 * 8));
 }
 
-static void tokens_that_are_sent_once_are_sorted_where_they_arrive(void **state)
+TEST(tokens_that_are_sent_once_are_sorted_where_they_arrive)
 {
     const int64_t alone = expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
 
@@ -261,7 +261,7 @@ static void tokens_that_are_sent_once_are_sorted_where_they_arrive(void **state)
                      4 * 2 * (2 * 7 / 2 - 2 * 3) * 8);
 }
 
-static void state_space_mixers_make_states_again_in_b(void **state)
+TEST(state_space_mixers_make_states_again_in_b)
 {
     model_config config = llama(0);
     config.head_count = 0;
@@ -282,7 +282,7 @@ static void state_space_mixers_make_states_again_in_b(void **state)
     assert_int_equal(backward.flop - 2 * forward.flop, 16 * 2 * 4 * 16);
 }
 
-static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
+TEST(bytes_of_embedding_and_head_are_those_counted_by_hand)
 {
     model_config config = gpt(8, 2);
     config.vocabulary_size = 100;
@@ -320,7 +320,7 @@ static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
     assert_int_equal(embedding.gradient_bytes, 4 * (8 + 8 + 16));
 }
 
-static void absurd_sizes_saturate(void **state)
+TEST(absurd_sizes_saturate)
 {
     const model_config config = llama(8);
     const model_shape shape = shape_of(1 << 30, 1 << 30, MODEL_ATTENTION_UNFUSED);
@@ -351,7 +351,7 @@ static void assert_not_less(const model_config *small, const model_shape *small_
     assert_true(less.gradient_bytes <= more.gradient_bytes);
 }
 
-static void more_of_anything_never_costs_less(void **state)
+TEST(more_of_anything_never_costs_less)
 {
     const uint64_t seed = 5;
     rng random = rng_init(seed, 0);
@@ -386,7 +386,7 @@ static void more_of_anything_never_costs_less(void **state)
 
 /// A transformer layer's activations on one of eight tensor ranks: Korthikanti et al., arXiv
 /// 2205.05198, tables 2 and 3, s = 2048.
-static void activations_are_those_of_korthikanti(void **state)
+TEST(activations_are_those_of_korthikanti)
 {
     static const struct {
         int heads;
@@ -423,7 +423,7 @@ static void activations_are_those_of_korthikanti(void **state)
     }
 }
 
-static void norms_and_residuals_are_divided_by_sequence_parallelism_alone(void **state)
+TEST(norms_and_residuals_are_divided_by_sequence_parallelism_alone)
 {
     const model_config config = gpt(1024, 16);
     const model_shape whole = shape_of(2048, 2, MODEL_ATTENTION_FLASH);
@@ -442,7 +442,7 @@ static void norms_and_residuals_are_divided_by_sequence_parallelism_alone(void *
     assert_int_equal(model_message_bytes(&config, &sequence), 2 * th / 4);
 }
 
-static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
+TEST(folded_experts_compute_as_much_on_fewer_wider_matrices)
 {
     const model_config config = llama(8);
     model_shape divided = shape_of(4096, 1, MODEL_ATTENTION_FLASH);
@@ -469,7 +469,7 @@ static void folded_experts_compute_as_much_on_fewer_wider_matrices(void **state)
                      INT64_C(2048) * 2 * 4096 * 2);
 }
 
-static void eight_bits_halve_the_operands_of_products_only(void **state)
+TEST(eight_bits_halve_the_operands_of_products_only)
 {
     const model_config config = gpt(1024, 16);
     const model_shape wide = shape_of(1024, 1, MODEL_ATTENTION_FLASH);
@@ -496,23 +496,5 @@ static void eight_bits_halve_the_operands_of_products_only(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_layers_follow_the_zero_bubble_formulas),
-        cmocka_unit_test(experts_that_no_token_meets_are_not_read),
-        cmocka_unit_test(latent_attention_multiplies_by_all_its_matrices),
-        cmocka_unit_test(a_window_hides_pairs_from_flash_attention_only),
-        cmocka_unit_test(bytes_of_a_small_layer_are_those_counted_by_hand),
-        cmocka_unit_test(a_small_layer_with_experts_is_counted_by_hand),
-        cmocka_unit_test(experts_with_biases_are_clamped_and_added_operator_by_operator),
-        cmocka_unit_test(tokens_that_are_sent_once_are_sorted_where_they_arrive),
-        cmocka_unit_test(state_space_mixers_make_states_again_in_b),
-        cmocka_unit_test(bytes_of_embedding_and_head_are_those_counted_by_hand),
-        cmocka_unit_test(absurd_sizes_saturate),
-        cmocka_unit_test(more_of_anything_never_costs_less),
-        cmocka_unit_test(activations_are_those_of_korthikanti),
-        cmocka_unit_test(norms_and_residuals_are_divided_by_sequence_parallelism_alone),
-        cmocka_unit_test(folded_experts_compute_as_much_on_fewer_wider_matrices),
-        cmocka_unit_test(eight_bits_halve_the_operands_of_products_only),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -48,7 +48,7 @@ static double largest(const pool *made)
     return most;
 }
 
-static void largest_differences_first_beats_the_lightest_bin(void **state)
+TEST(largest_differences_first_beats_the_lightest_bin)
 {
     static const int tokens[] = {8, 7, 6, 5, 4}; // Karmarkar and Karp: 16 and 14; LPT: 17 and 13
     pool made;
@@ -88,7 +88,7 @@ static double search(pool *made, int place)
     return best;
 }
 
-static void exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin(void **state)
+TEST(exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin)
 {
     rng random = rng_init(7, 1);
     for (int round = 0; round < 300; round++) {
@@ -120,7 +120,7 @@ static void exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin(vo
     }
 }
 
-static void too_many_for_a_kind_are_refused_with_their_number(void **state)
+TEST(too_many_for_a_kind_are_refused_with_their_number)
 {
     pool made;
     int tokens[COUNT_MAX];
@@ -134,7 +134,7 @@ static void too_many_for_a_kind_are_refused_with_their_number(void **state)
     assert_int_equal(model_pack(&made.packing, memory, made.bin_of, &why), STATUS_INVALID);
 }
 
-static void groups_are_equally_large_and_cost_alike(void **state)
+TEST(groups_are_equally_large_and_cost_alike)
 {
     static const double cost[] = {9, 1, 8, 2, 7, 3};
     int group_of[6];
@@ -161,7 +161,7 @@ static void expect_lengths(const char *text, int count, const int *wanted)
     }
 }
 
-static void every_form_of_file_is_read(void **state)
+TEST(every_form_of_file_is_read)
 {
     static const int wanted[] = {5, 3, 9};
     expect_lengths("5\n3\n9\n", 3, wanted);
@@ -180,7 +180,7 @@ static void refuse_lengths(const char *text, const char *message)
     assert_int_equal(lengths.given_count, -7);
 }
 
-static void what_is_no_length_is_refused_with_its_line(void **state)
+TEST(what_is_no_length_is_refused_with_its_line)
 {
     refuse_lengths("", "f: no length of a sequence in it");
     refuse_lengths("[0]", "f: no length of a sequence in it");
@@ -199,13 +199,5 @@ static void what_is_no_length_is_refused_with_its_line(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(largest_differences_first_beats_the_lightest_bin),
-        cmocka_unit_test(exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin),
-        cmocka_unit_test(too_many_for_a_kind_are_refused_with_their_number),
-        cmocka_unit_test(groups_are_equally_large_and_cost_alike),
-        cmocka_unit_test(every_form_of_file_is_read),
-        cmocka_unit_test(what_is_no_length_is_refused_with_its_line),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// parallel: names, what does not divide, and who stands beside whom on nodes of eight GPUs; memory
 /// of sharded optimizers as published, and what replicas exchange when.
 #include "models/cost/parallel.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static const model_hardware hardware = {
     .inter_node = {2, 10},
 };
 
-static void nothing_said_is_one_gpu_a_stage(void **state)
+TEST(nothing_said_is_one_gpu_a_stage)
 {
     const model_config config = mixtral();
     const model_parallel parallel = {0};
@@ -54,7 +54,7 @@ static void assert_refused(model_parallel parallel, const model_config *config, 
     assert_fails(model_parallel_check(&parallel, config, &why), STATUS_INVALID, message);
 }
 
-static void degrees_that_do_not_divide_the_model_are_refused(void **state)
+TEST(degrees_that_do_not_divide_the_model_are_refused)
 {
     const model_config config = mixtral();
     model_config dense = mixtral();
@@ -119,7 +119,7 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
                    "other");
 }
 
-static void sequences_that_do_not_divide_are_refused(void **state)
+TEST(sequences_that_do_not_divide_are_refused)
 {
     const model_parallel context = {.context = 4};
     const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
@@ -135,7 +135,7 @@ static void sequences_that_do_not_divide_are_refused(void **state)
                  "rank has, as sequence parallelism needs");
 }
 
-static void a_cluster_must_have_the_gpus(void **state)
+TEST(a_cluster_must_have_the_gpus)
 {
     const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
 
@@ -153,7 +153,7 @@ static void assert_group(bal_group group, int rank_count, int node_rank_count)
     assert_int_equal(group.inter_node.latency_ns, 2);
 }
 
-static void replicas_fill_nodes_unless_the_pipeline_comes_first(void **state)
+TEST(replicas_fill_nodes_unless_the_pipeline_comes_first)
 {
     model_parallel parallel = {.data = 16, .tensor = 2, .order = MODEL_RANK_ORDER_PIPELINE_FIRST};
 
@@ -168,7 +168,7 @@ static void replicas_fill_nodes_unless_the_pipeline_comes_first(void **state)
     assert_int_equal(model_parallel_machine(&parallel, &hardware, 4).ranks_per_node, 1);
 }
 
-static void experts_stand_inside_the_pipeline(void **state)
+TEST(experts_stand_inside_the_pipeline)
 {
     model_parallel parallel = {.data = 8, .tensor = 2, .context = 2, .expert = 4};
 
@@ -185,7 +185,7 @@ static void experts_stand_inside_the_pipeline(void **state)
     assert_group(groups.expert_replicas, 4, 2);
 }
 
-static void experts_fold_over_the_tensor_ranks(void **state)
+TEST(experts_fold_over_the_tensor_ranks)
 {
     const model_config config = mixtral();
     model_parallel parallel = {
@@ -220,7 +220,7 @@ static const model_parameter_bytes zero = {.weight = 2, .gradient = 2, .optimize
 static const bal_link link = {.latency_ns = 0, .bytes_per_s = 1000000000};
 
 /// Rajbhandari et al., arXiv 1910.02054, figure 1: 7.5 billion parameters, 64 GPUs.
-static void sharded_state_is_that_of_the_zero_paper(void **state)
+TEST(sharded_state_is_that_of_the_zero_paper)
 {
     const int64_t parameters = 7500000000;
     const double published[MODEL_SHARDING_COUNT] = {120, 31.4, 16.6, 1.9};
@@ -230,7 +230,7 @@ static void sharded_state_is_that_of_the_zero_paper(void **state)
     }
 }
 
-static void shares_are_rounded_up_and_saturate(void **state)
+TEST(shares_are_rounded_up_and_saturate)
 {
     assert_int_equal(model_state_bytes(1, zero, MODEL_SHARDING_PARAMETERS, 64), 3);
     assert_int_equal(model_state_bytes(10, zero, MODEL_SHARDING_OPTIMIZER, 1), 160);
@@ -238,7 +238,7 @@ static void shares_are_rounded_up_and_saturate(void **state)
     assert_true(model_state_bytes(INT64_MAX / 2, zero, MODEL_SHARDING_PARAMETERS, 64) == INT64_MAX);
 }
 
-static void replicas_exchange_when_they_need_to(void **state)
+TEST(replicas_exchange_when_they_need_to)
 {
     const model_parameter_bytes bytes = {.weight = 2, .gradient = 4, .optimizer = 12};
     const bal_group four = {4, 4, link, link};
@@ -255,7 +255,7 @@ static void replicas_exchange_when_they_need_to(void **state)
     }
 }
 
-static void nothing_to_exchange_takes_no_latency(void **state)
+TEST(nothing_to_exchange_takes_no_latency)
 {
     const bal_link far = {.latency_ns = 5, .bytes_per_s = 1};
     const bal_group four = {4, 1, far, far};
@@ -268,18 +268,5 @@ static void nothing_to_exchange_takes_no_latency(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_is_one_gpu_a_stage),
-        cmocka_unit_test(degrees_that_do_not_divide_the_model_are_refused),
-        cmocka_unit_test(sequences_that_do_not_divide_are_refused),
-        cmocka_unit_test(a_cluster_must_have_the_gpus),
-        cmocka_unit_test(replicas_fill_nodes_unless_the_pipeline_comes_first),
-        cmocka_unit_test(experts_stand_inside_the_pipeline),
-        cmocka_unit_test(experts_fold_over_the_tensor_ranks),
-        cmocka_unit_test(sharded_state_is_that_of_the_zero_paper),
-        cmocka_unit_test(shares_are_rounded_up_and_saturate),
-        cmocka_unit_test(replicas_exchange_when_they_need_to),
-        cmocka_unit_test(nothing_to_exchange_takes_no_latency),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

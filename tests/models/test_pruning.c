@@ -2,12 +2,12 @@
 /// properties, the kernels' curve against its table, and what is refused.
 #include "base/rng.h"
 #include "models/dynamism/pruning.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 
 static const model_pruning_schedule published = {3000, 7000, 1000, 0, 0.9, false};
 static const model_pruning_schedule released = {2999, 7000, 1000, 0, 0.9, true};
 
-static void the_published_schedule_reaches_its_levels(void **state)
+TEST(the_published_schedule_reaches_its_levels)
 {
     // 0.9 (1 - (3/4)^3), 0.9 (1 - (2/4)^3), 0.9 (1 - (1/4)^3), 0.9
     assert_true(model_pruning_sparsity(&published, 0) == 0);
@@ -23,7 +23,7 @@ static void the_published_schedule_reaches_its_levels(void **state)
     assert_int_equal(model_pruning_last_step(&published, 9999), 7000);
 }
 
-static void the_released_code_prunes_three_times(void **state)
+TEST(the_released_code_prunes_three_times)
 {
     // t0 = 2999, n = 4001 / 1000 = 4: at 3000 0.07 %, passed over; 7000 is not before the end.
     assert_close(model_pruning_target(&released, 3000), 0.9 * (1 - pow(3999.0 / 4000, 3)), 1e-9);
@@ -37,7 +37,7 @@ static void the_released_code_prunes_three_times(void **state)
     assert_int_equal(model_pruning_last_step(&released, 7000), 6000);
 }
 
-static void sparsity_never_falls(void **state)
+TEST(sparsity_never_falls)
 {
     rng random = rng_init(3, 0);
     for (int round = 0; round < 200; round++) {
@@ -66,7 +66,7 @@ static void check_refused(model_pruning_schedule schedule, const char *message)
     assert_fails(model_pruning_schedule_check(&schedule, &why), STATUS_INVALID, message);
 }
 
-static void schedules_that_make_no_sense_are_refused(void **state)
+TEST(schedules_that_make_no_sense_are_refused)
 {
     check_refused((model_pruning_schedule){10, 10, 1, 0, 0.9, false},
                   "the schedule ends before it starts: end_iteration 10 is not after "
@@ -79,7 +79,7 @@ static void schedules_that_make_no_sense_are_refused(void **state)
                   "initial_sparsity 0.5 is outside [0, final_sparsity 0.25]");
 }
 
-static void densities_keep_the_total_and_follow_sigma(void **state)
+TEST(densities_keep_the_total_and_follow_sigma)
 {
     const uint64_t seed = 29;
     rng random = rng_init(seed, 0);
@@ -112,7 +112,7 @@ static void densities_keep_the_total_and_follow_sigma(void **state)
     }
 }
 
-static void the_published_curve_is_its_table(void **state)
+TEST(the_published_curve_is_its_table)
 {
     const model_kernel_speed *speed = &model_kernel_speed_sputnik_a100;
     const double density[] = {0.5, 0.25, 0.2, 0.15, 0.1, 0.05};
@@ -137,7 +137,7 @@ static void check_curve_refused(const double *density, const double *ratio, int 
     assert_fails(model_kernel_speed_check(&speed, &why), STATUS_INVALID, message);
 }
 
-static void curves_that_make_no_sense_are_refused(void **state)
+TEST(curves_that_make_no_sense_are_refused)
 {
     const double rising[] = {0.25, 0.5};
     check_curve_refused((const double[]){0, 0.5}, rising, 2,
@@ -155,14 +155,5 @@ static void curves_that_make_no_sense_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_published_schedule_reaches_its_levels),
-        cmocka_unit_test(the_released_code_prunes_three_times),
-        cmocka_unit_test(sparsity_never_falls),
-        cmocka_unit_test(schedules_that_make_no_sense_are_refused),
-        cmocka_unit_test(densities_keep_the_total_and_follow_sigma),
-        cmocka_unit_test(the_published_curve_is_its_table),
-        cmocka_unit_test(curves_that_make_no_sense_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

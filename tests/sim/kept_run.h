@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 enum { KEPT_RANKS = 4, KEPT_REPLICAS = 2 };

@@ -4,7 +4,7 @@
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdbool.h>

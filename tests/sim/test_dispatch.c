@@ -6,9 +6,9 @@
 #include "sim/costs.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void assert_same_times(const bal_timeline *actual, const bal_timeline *ex
     }
 }
 
-static void the_families_play_alike_in_both_engines(void **state)
+TEST(the_families_play_alike_in_both_engines)
 {
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
@@ -128,7 +128,7 @@ static int64_t need_of(const bal_schedule *schedule, const bal_stage_costs *cost
                                 : floating_need(schedule, costs, rank);
 }
 
-static void one_less_than_the_least_limit_is_infeasible(void **state)
+TEST(one_less_than_the_least_limit_is_infeasible)
 {
     for (uint64_t seed = 0; seed < 1000; seed++) {
         const random_problem problem = random_problem_draw(seed);
@@ -177,7 +177,7 @@ static bal_schedule split_1f1b(int p, int m)
     return schedule;
 }
 
-static void eight_equal_stages_take_the_measured_spans(void **state)
+TEST(eight_equal_stages_take_the_measured_spans)
 {
     // An independent simulator: P=8 M=32, 1F1B's memory; zero-bubble rates of greedy .0857 at equal
     // F, B, W and .1767 at 1, 1.2, 0.8 and latency .05; of floating W .0680.
@@ -196,7 +196,7 @@ static void eight_equal_stages_take_the_measured_spans(void **state)
     assert_close(bal_metrics_of(&floating).zb_bubble_rate, 0.0680, 1e-3);
 }
 
-static void a_limit_too_low_names_rank_need_and_limit(void **state)
+TEST(a_limit_too_low_names_rank_need_and_limit)
 {
     const bal_schedule schedule = split_1f1b(3, 6);
     const bal_stage_costs costs = reference_uniform_costs(3, 10, 10, 10, 0, (int64_t[]){5, -2, -3});
@@ -218,7 +218,7 @@ static void a_limit_too_low_names_rank_need_and_limit(void **state)
     }
 }
 
-static void memory_left_behind_cannot_be_limited(void **state)
+TEST(memory_left_behind_cannot_be_limited)
 {
     const bal_schedule schedule = split_1f1b(2, 6);
     const bal_stage_costs costs = reference_uniform_costs(2, 10, 10, 10, 0, (int64_t[]){5, -2, -2});
@@ -232,7 +232,7 @@ static void memory_left_behind_cannot_be_limited(void **state)
                  "greedy cannot keep a limit");
 }
 
-static void timelines_are_the_same_bytes_everywhere(void **state)
+TEST(timelines_are_the_same_bytes_everywhere)
 {
     uint64_t hash = FILE_HASH_START;
     for (uint64_t seed = 100; seed < 200; seed++) {
@@ -253,13 +253,5 @@ static void timelines_are_the_same_bytes_everywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_families_play_alike_in_both_engines),
-        cmocka_unit_test(one_less_than_the_least_limit_is_infeasible),
-        cmocka_unit_test(eight_equal_stages_take_the_measured_spans),
-        cmocka_unit_test(a_limit_too_low_names_rank_need_and_limit),
-        cmocka_unit_test(memory_left_behind_cannot_be_limited),
-        cmocka_unit_test(timelines_are_the_same_bytes_everywhere),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

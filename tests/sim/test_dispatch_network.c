@@ -3,10 +3,10 @@
 #include "balance/metrics.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 #include "tests/sim/reference_network.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ static void assert_within(const network_case *drawn, const bal_timeline *timelin
     }
 }
 
-static void every_policy_on_every_network_plays_as_the_plainest_player_does(void **state)
+TEST(every_policy_on_every_network_plays_as_the_plainest_player_does)
 {
     int stuck = 0;
     int paired = 0;
@@ -166,7 +166,7 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
     assert_true(paired > 1000);
 }
 
-static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
+TEST(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring)
 {
     static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
@@ -205,7 +205,7 @@ static double published_case(const char *name, int chunks, bal_send send, int64_
 }
 
 /// Measured with a reference simulator of its own, rounded to its digits.
-static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(void **state)
+TEST(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference)
 {
     static const struct {
         const char *name;
@@ -231,7 +231,7 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
     }
 }
 
-static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
+TEST(links_and_occupancies_outside_their_limits_are_invalid)
 {
     static const int64_t memory_fbw[] = {1, 0, -1};
     static const int good[] = {0, -1, 0};
@@ -261,7 +261,7 @@ static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
     assert_ok(sim_network_check(&schedule, &costs, NULL, &why));
 }
 
-static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **state)
+TEST(a_dispatch_that_is_given_another_network_plays_as_a_new_one)
 {
     int stuck = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
@@ -297,12 +297,5 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_policy_on_every_network_plays_as_the_plainest_player_does),
-        cmocka_unit_test(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring),
-        cmocka_unit_test(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference),
-        cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
-        cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

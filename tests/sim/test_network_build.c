@@ -6,8 +6,8 @@
 #include "balance/costs/placement.h"
 #include "base/arena.h"
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static sim_network network_of(const bal_machine *machine, const bal_schedule *sc
     return network;
 }
 
-static void messages_that_leave_a_node_cross_its_link(void **state)
+TEST(messages_that_leave_a_node_cross_its_link)
 {
     const int64_t forward_ns[] = {1, 110, 1, 0};
     const int64_t backward_ns[] = {0, 1, 60, 1};
@@ -50,7 +50,7 @@ static void messages_that_leave_a_node_cross_its_link(void **state)
     assert_int_equal(network.backward_occupancy_ns[2], 50);
 }
 
-static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
+TEST(places_and_chunks_count_by_their_ranks_of_the_machine)
 {
     const int64_t send_ns[] = {110, 110, 110, 110};
     const int machine_rank[] = {3, 1};
@@ -68,7 +68,7 @@ static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
     assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
 }
 
-static void where_nothing_is_shared_there_are_no_links(void **state)
+TEST(where_nothing_is_shared_there_are_no_links)
 {
     const int64_t send_ns[] = {110, 110};
     const bal_schedule schedule = {.rank_count = 2, .chunk_count = 1};
@@ -140,7 +140,7 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
 /// 1100-2100, F1 -3100, BW0 -5100, BW1 -7100; rank 0 BW0 5200-7200, BW1 -9200. Where a rank is busy
 /// until its message is there: F1 1100-2100; rank 1 F0 1100-2100, F1 2200-3200, BW0 -5200, BW1
 /// 5300-7300; rank 0 BW0 5300-7300, BW1 7400-9400.
-static void blocking_sends_cost_their_ranks_the_way(void **state)
+TEST(blocking_sends_cost_their_ranks_the_way)
 {
     bal_machine machine = {.rank_count = 2, .ranks_per_node = 2, .intra_node = {.latency_ns = 100}};
 
@@ -151,7 +151,7 @@ static void blocking_sends_cost_their_ranks_the_way(void **state)
 }
 
 /// Links without bytes are held for no time: the event engine then plays what the static one does.
-static void a_shared_link_that_nothing_holds_changes_nothing(void **state)
+TEST(a_shared_link_that_nothing_holds_changes_nothing)
 {
     static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     for (size_t each = 0; each < sizeof schedules / sizeof schedules[0]; each++) {
@@ -166,12 +166,5 @@ static void a_shared_link_that_nothing_holds_changes_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_that_leave_a_node_cross_its_link),
-        cmocka_unit_test(places_and_chunks_count_by_their_ranks_of_the_machine),
-        cmocka_unit_test(where_nothing_is_shared_there_are_no_links),
-        cmocka_unit_test(blocking_sends_cost_their_ranks_the_way),
-        cmocka_unit_test(a_shared_link_that_nothing_holds_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -1,7 +1,7 @@
 /// The book of compiled orders: what it compiles once, what it forgets, and which op of a stage
 /// makes its last gradients.
 #include "sim/order_book.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 static bal_schedule_request request_of(int rank_count, int microbatch_count)
@@ -20,7 +20,7 @@ static sim_compiled_order *find(sim_order_book *book, int rank_count, int microb
     return order;
 }
 
-static void an_order_is_compiled_once(void **state)
+TEST(an_order_is_compiled_once)
 {
     sim_order_book book = {0};
 
@@ -34,7 +34,7 @@ static void an_order_is_compiled_once(void **state)
     assert_int_equal(book.op_count, 0);
 }
 
-static void schedules_and_chunks_have_orders_of_their_own(void **state)
+TEST(schedules_and_chunks_have_orders_of_their_own)
 {
     sim_order_book book = {0};
     static const bal_schedule_request requests[] = {
@@ -61,7 +61,7 @@ static void schedules_and_chunks_have_orders_of_their_own(void **state)
     sim_order_book_free(&book);
 }
 
-static void a_full_book_begins_anew(void **state)
+TEST(a_full_book_begins_anew)
 {
     sim_order_book book = {0};
     const sim_step *steps = find(&book, 2, 1)->order.steps;
@@ -77,7 +77,7 @@ static void a_full_book_begins_anew(void **state)
     sim_order_book_free(&book);
 }
 
-static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
+TEST(an_order_that_cannot_be_built_leaves_the_book_as_it_is)
 {
     sim_order_book book = {0};
     const bal_schedule_request request = request_of(2, 0);
@@ -92,7 +92,7 @@ static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
     sim_order_book_free(&book);
 }
 
-static void the_last_backward_of_a_stage_is_its_last_w(void **state)
+TEST(the_last_backward_of_a_stage_is_its_last_w)
 {
     const bal_schedule_request request = {
         .name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2};
@@ -112,7 +112,7 @@ static void the_last_backward_of_a_stage_is_its_last_w(void **state)
     assert_int_equal(compiled.last_backward[0], compiled.schedule.first_op[1] - 1);
 }
 
-static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(void **state)
+TEST(the_event_engine_of_an_order_is_made_once_and_takes_every_network)
 {
     const bal_schedule_request request = request_of(2, 2);
     const int64_t ns[] = {2, 2};
@@ -159,13 +159,5 @@ static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(vo
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_is_compiled_once),
-        cmocka_unit_test(schedules_and_chunks_have_orders_of_their_own),
-        cmocka_unit_test(a_full_book_begins_anew),
-        cmocka_unit_test(an_order_that_cannot_be_built_leaves_the_book_as_it_is),
-        cmocka_unit_test(the_event_engine_of_an_order_is_made_once_and_takes_every_network),
-        cmocka_unit_test(the_last_backward_of_a_stage_is_its_last_w),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

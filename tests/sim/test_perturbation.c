@@ -4,8 +4,8 @@
 #include "sim/perturbation.h"
 
 #include "sim/costs.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bal_stage_costs perturb(const case_of *of, const bal_disturbance *disturb
     return out;
 }
 
-static void a_disturbance_of_nothing_leaves_costs_as_they_are(void **state)
+TEST(a_disturbance_of_nothing_leaves_costs_as_they_are)
 {
     case_of of = make_case(8);
     const bal_disturbance none = {.seed = 9};
@@ -53,7 +53,7 @@ static void a_disturbance_of_nothing_leaves_costs_as_they_are(void **state)
     assert_memory_equal(&out, &of.costs, sizeof out);
 }
 
-static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
+TEST(ops_have_the_mean_and_the_deviation_asked_for)
 {
     case_of of = make_case(MICROBATCHES);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 0.1};
@@ -81,7 +81,7 @@ static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
     assert_true(rows[0][0] - 100000 != rows[1][0] - 110000);
 }
 
-static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
+TEST(plays_have_draws_of_their_own_in_any_order_of_asking)
 {
     case_of of = make_case(8);
     const bal_disturbance disturbance = {.seed = 9,
@@ -113,7 +113,7 @@ static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
     }
 }
 
-static void large_deviations_end_at_no_time_at_all(void **state)
+TEST(large_deviations_end_at_no_time_at_all)
 {
     case_of of = make_case(MICROBATCHES);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 1};
@@ -129,7 +129,7 @@ static void large_deviations_end_at_no_time_at_all(void **state)
     assert_close((double)at_zero / (RANKS * MICROBATCHES), 0.1587, 0.1); // P(z <= -1)
 }
 
-static void messages_without_deviation_take_their_factor(void **state)
+TEST(messages_without_deviation_take_their_factor)
 {
     case_of of = make_case(8);
     const bal_disturbance disturbance = {.message_factor = 3, .message_factor_max = 4};
@@ -156,7 +156,7 @@ static void messages_without_deviation_take_their_factor(void **state)
     }
 }
 
-static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **state)
+TEST(disturbed_links_are_slow_in_both_directions_while_it_lasts)
 {
     case_of of = make_case(8);
     const int machine_rank[] = {6, 5, 2, 1};
@@ -183,7 +183,7 @@ static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **st
     }
 }
 
-static void delays_that_are_there_already_stay(void **state)
+TEST(delays_that_are_there_already_stay)
 {
     case_of of = make_case(8);
     of.costs.message_delay_ns = filled(2 * RANKS, 11);
@@ -198,7 +198,7 @@ static void delays_that_are_there_already_stay(void **state)
     assert_int_equal(same.message_delay_ns[7], 11);
 }
 
-static void times_that_would_not_fit_are_left_for_the_check_to_refuse(void **state)
+TEST(times_that_would_not_fit_are_left_for_the_check_to_refuse)
 {
     case_of of = make_case(8);
     const bal_disturbed_link link = {
@@ -216,15 +216,5 @@ static void times_that_would_not_fit_are_left_for_the_check_to_refuse(void **sta
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_disturbance_of_nothing_leaves_costs_as_they_are),
-        cmocka_unit_test(ops_have_the_mean_and_the_deviation_asked_for),
-        cmocka_unit_test(plays_have_draws_of_their_own_in_any_order_of_asking),
-        cmocka_unit_test(large_deviations_end_at_no_time_at_all),
-        cmocka_unit_test(messages_without_deviation_take_their_factor),
-        cmocka_unit_test(disturbed_links_are_slow_in_both_directions_while_it_lasts),
-        cmocka_unit_test(delays_that_are_there_already_stay),
-        cmocka_unit_test(times_that_would_not_fit_are_left_for_the_check_to_refuse),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,9 +2,9 @@
 #include "balance/metrics.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static void assert_summary_of(const sim_summary *summary, const bal_timeline *ti
     }
 }
 
-static void random_orders_play_as_the_plainest_player_plays_them(void **state)
+TEST(random_orders_play_as_the_plainest_player_plays_them)
 {
     int paired = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
@@ -74,7 +74,7 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
     assert_true(paired > 1000);
 }
 
-static void an_order_that_waits_in_a_ring_is_refused_and_touches_nothing(void **state)
+TEST(an_order_that_waits_in_a_ring_is_refused_and_touches_nothing)
 {
     bal_op ops[] = {{.kind = OP_FORWARD, .microbatch = 1},
                     {.kind = OP_BACKWARD, .microbatch = 1},
@@ -94,7 +94,7 @@ static void an_order_that_waits_in_a_ring_is_refused_and_touches_nothing(void **
     assert_int_equal(order.step_count, -7);
 }
 
-static void costs_that_do_not_fit_are_refused(void **state)
+TEST(costs_that_do_not_fit_are_refused)
 {
     const bal_schedule schedule = reference_build("1f1b", 2, 4, 1);
     const int64_t *const held = (int64_t[]){1, 0, -1};
@@ -146,7 +146,7 @@ static void costs_that_do_not_fit_are_refused(void **state)
                  "4 microbatches adds up to more than 2305843009213693951");
 }
 
-static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
+TEST(the_longest_times_that_pass_the_check_add_up_exactly)
 {
     const bal_schedule schedule = reference_build("gpipe", 1, 1, 1);
     const int64_t limit = INT64_MAX / 4;
@@ -164,7 +164,7 @@ static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
 }
 
 /// Costs of so many microbatches are asked for ahead of time; the event engine does not.
-static void costs_beyond_cache_are_played_as_all_others(void **state)
+TEST(costs_beyond_cache_are_played_as_all_others)
 {
     enum { RANKS = 64, MICROBATCHES = 6000 };
     rng generator = rng_init(1, 14);
@@ -187,12 +187,5 @@ static void costs_beyond_cache_are_played_as_all_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_orders_play_as_the_plainest_player_plays_them),
-        cmocka_unit_test(an_order_that_waits_in_a_ring_is_refused_and_touches_nothing),
-        cmocka_unit_test(costs_that_do_not_fit_are_refused),
-        cmocka_unit_test(costs_beyond_cache_are_played_as_all_others),
-        cmocka_unit_test(the_longest_times_that_pass_the_check_add_up_exactly),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -7,8 +7,8 @@
 #include "base/rng.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static int run_and_compare(const char *schedule, bal_reduction_overlap overlap,
     return result.rebalance_count;
 }
 
-static void a_replayed_plan_is_the_iteration_that_was_recorded(void **state)
+TEST(a_replayed_plan_is_the_iteration_that_was_recorded)
 {
     rng generator = rng_init(7, 0);
     table_source *tables = memory_array(REPLICAS, sizeof *tables);
@@ -176,7 +176,7 @@ static void two_layers(table_source *table, bal_layer_costs *layers)
     assert_ok(table_costs_at(table, 0, layers, &changed, NULL));
 }
 
-static void what_does_not_fit_together_is_refused(void **state)
+TEST(what_does_not_fit_together_is_refused)
 {
     table_source *table = memory_array(1, sizeof *table);
     bal_layer_costs layers;
@@ -212,9 +212,5 @@ static void what_does_not_fit_together_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replayed_plan_is_the_iteration_that_was_recorded),
-        cmocka_unit_test(what_does_not_fit_together_is_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

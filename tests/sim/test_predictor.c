@@ -4,8 +4,8 @@
 #include "base/arena.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
-#include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static predicted_run *run_of(const char *schedule)
     return run;
 }
 
-static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
+TEST(a_prediction_is_the_pipeline_and_the_exposed_reduction)
 {
     predicted_run *run = run_of("1f1b");
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -79,7 +79,7 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
     free(run);
 }
 
-static void a_run_that_is_wrong_has_no_predictor(void **state)
+TEST(a_run_that_is_wrong_has_no_predictor)
 {
     predicted_run *run = run_of("2f2b");
     sim_predictor *predictor = NULL;
@@ -94,9 +94,5 @@ static void a_run_that_is_wrong_has_no_predictor(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_prediction_is_the_pipeline_and_the_exposed_reduction),
-        cmocka_unit_test(a_run_that_is_wrong_has_no_predictor),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -6,7 +6,7 @@
 static const bal_gpu_layout layout = {
     .rank_count = 4, .replica_count = 2, .gpus_per_rank = 2, .gpus_per_node = 4};
 
-static void released_ranks_are_idle_or_make_replicas(void **state)
+TEST(released_ranks_are_idle_or_make_replicas)
 {
     static const struct {
         bal_released_use use;
@@ -36,7 +36,7 @@ static void released_ranks_are_idle_or_make_replicas(void **state)
     }
 }
 
-static void a_replica_is_made_place_by_place(void **state)
+TEST(a_replica_is_made_place_by_place)
 {
     const int first_layer[] = {0, 1, 4};
     const int64_t state_bytes[] = {100, 50, 60, 70};
@@ -56,7 +56,7 @@ static void a_replica_is_made_place_by_place(void **state)
     assert_int_equal(sim_replication_ns(&machine, &bare, &plan, 1, 1), 30);
 }
 
-static void a_replica_that_is_too_large_saturates(void **state)
+TEST(a_replica_that_is_too_large_saturates)
 {
     const int first_layer[] = {0, 2};
     const int64_t state_bytes[] = {INT64_MAX / 8, INT64_MAX / 8};
@@ -71,10 +71,5 @@ static void a_replica_that_is_too_large_saturates(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(released_ranks_are_idle_or_make_replicas),
-        cmocka_unit_test(a_replica_is_made_place_by_place),
-        cmocka_unit_test(a_replica_that_is_too_large_saturates),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -23,7 +23,7 @@ static table_source *swinging_load(int iterations)
     return table;
 }
 
-static void a_profile_comes_an_iteration_late(void **state)
+TEST(a_profile_comes_an_iteration_late)
 {
     table_source *table = swinging_load(6);
     const bal_training training = two_ranks(table, 6, "every-iteration");
@@ -41,7 +41,7 @@ static void a_profile_comes_an_iteration_late(void **state)
     assert_int_equal(result.change_count, 5);
 }
 
-static void foresight_has_the_right_plan_in_every_iteration(void **state)
+TEST(foresight_has_the_right_plan_in_every_iteration)
 {
     table_source *table = swinging_load(6);
     bal_training training = two_ranks(table, 6, "every-iteration");
@@ -59,7 +59,7 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
     assert_int_equal(result.simulated_count, 6);
 }
 
-static void foresight_sees_how_slow_a_rank_will_be(void **state)
+TEST(foresight_sees_how_slow_a_rank_will_be)
 {
     table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 4, 100, 0, 0);
@@ -77,7 +77,7 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     assert_int_equal(all.iterations[2].iteration_ns, 400 + 2 * 400);
 }
 
-static void numbers_may_differ_where_no_change_is_announced(void **state)
+TEST(numbers_may_differ_where_no_change_is_announced)
 {
     table_source *table = swinging_load(6);
     memcpy(table->forward[4], table->forward[5], sizeof table->forward[4]);
@@ -96,7 +96,7 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
     assert_int_equal(result.simulated_count, 4);
 }
 
-static void profiling_is_charged_where_a_decision_looks(void **state)
+TEST(profiling_is_charged_where_a_decision_looks)
 {
     table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 3, 100, 0, 0);
@@ -133,7 +133,7 @@ static void profiling_is_charged_where_a_decision_looks(void **state)
     }
 }
 
-static void the_parts_sum_to_the_iteration(void **state)
+TEST(the_parts_sum_to_the_iteration)
 {
     table_source *table = swinging_load(6);
     for (int layer = 0; layer < 4; layer++) {
@@ -172,13 +172,5 @@ static void the_parts_sum_to_the_iteration(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_profile_comes_an_iteration_late),
-        cmocka_unit_test(foresight_has_the_right_plan_in_every_iteration),
-        cmocka_unit_test(foresight_sees_how_slow_a_rank_will_be),
-        cmocka_unit_test(numbers_may_differ_where_no_change_is_announced),
-        cmocka_unit_test(profiling_is_charged_where_a_decision_looks),
-        cmocka_unit_test(the_parts_sum_to_the_iteration),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -5,8 +5,8 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "sim/training_replay.h"
-#include "tests/assert_close.h"
 #include "tests/drawn_run.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
@@ -286,7 +286,7 @@ static bool play_run(checked_run *run, bal_training_result *result)
     return false;
 }
 
-static void random_runs_add_up(void **state)
+TEST_BETWEEN(random_runs_add_up, NULL, print_seed)
 {
     checked_run *run = memory_array(1, sizeof *run);
     assert_non_null(run);
@@ -311,7 +311,7 @@ static void random_runs_add_up(void **state)
 }
 
 /// Where nothing but numbers decides, playing every iteration changes nothing.
-static void iterations_that_repeat_need_not_be_played(void **state)
+TEST_BETWEEN(iterations_that_repeat_need_not_be_played, NULL, print_seed)
 {
     static checked_run lazy;
     static checked_run diligent;
@@ -341,9 +341,5 @@ static void iterations_that_repeat_need_not_be_played(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(random_runs_add_up, print_seed),
-        cmocka_unit_test_teardown(iterations_that_repeat_need_not_be_played, print_seed),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -46,7 +46,7 @@ static bal_training repacked(const table_source *table)
     return training;
 }
 
-static void ranks_are_released_and_taken_back(void **state)
+TEST(ranks_are_released_and_taken_back)
 {
     table_source *table = lighter_for_a_while();
     bal_training training = repacked(table);
@@ -111,7 +111,7 @@ static void ranks_are_released_and_taken_back(void **state)
     assert_int_equal(result.moved_bytes, 10000);
 }
 
-static void a_run_that_ends_packed_says_so(void **state)
+TEST(a_run_that_ends_packed_says_so)
 {
     table_source *table = lighter_for_a_while();
     bal_training training = repacked(table);
@@ -128,7 +128,7 @@ static void a_run_that_ends_packed_says_so(void **state)
     assert_int_equal(result.peak_memory_bytes[3], 2000);
 }
 
-static void released_ranks_make_further_replicas(void **state)
+TEST(released_ranks_make_further_replicas)
 {
     table_source *table = lighter_for_a_while();
     bal_training training = repacked(table);
@@ -158,7 +158,7 @@ static void released_ranks_make_further_replicas(void **state)
 }
 
 /// Two replicas become four: each sends three quarters of the bytes twice, instead of half of them.
-static void further_replicas_reduce_gradients_for_longer(void **state)
+TEST(further_replicas_reduce_gradients_for_longer)
 {
     table_source *table = lighter_for_a_while();
     bal_training training = repacked(table);
@@ -206,7 +206,7 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
     return result.migration_ns;
 }
 
-static void migration_hides_behind_ranks_that_go_on(void **state)
+TEST(migration_hides_behind_ranks_that_go_on)
 {
     assert_int_equal(migration_ns(150, false), 150);
     assert_int_equal(migration_ns(150, true), 0);
@@ -216,12 +216,5 @@ static void migration_hides_behind_ranks_that_go_on(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_released_and_taken_back),
-        cmocka_unit_test(a_run_that_ends_packed_says_so),
-        cmocka_unit_test(released_ranks_make_further_replicas),
-        cmocka_unit_test(further_replicas_reduce_gradients_for_longer),
-        cmocka_unit_test(migration_hides_behind_ranks_that_go_on),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -34,7 +34,7 @@ static bool wants_seven(void *context, int iteration)
     return iteration == 7;
 }
 
-static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **state)
+TEST(a_change_is_profiled_once_and_the_new_plan_starts_after_it)
 {
     table_source *table = moving_load();
     bal_training training =
@@ -69,7 +69,7 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **st
     assert_int_equal(result.simulated_count, 3); // before, after, after under the new plan
 }
 
-static void without_policy_the_plan_of_the_start_stays(void **state)
+TEST(without_policy_the_plan_of_the_start_stays)
 {
     table_source *table = moving_load();
     const bal_training training = training_with(table, "tuned", (bal_policy){0});
@@ -83,7 +83,7 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
     assert_close(result.last.imbalance_ratio, 4000.0 / ((4000.0 + 4.0) / 2), 1e-12);
 }
 
-static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
+TEST(peaks_follow_the_bytes_of_the_layers_and_the_plan)
 {
     table_source *table = moving_load();
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -116,7 +116,7 @@ static void assert_refused(const bal_training *training, status code, const char
     assert_int_equal(result.total_ns, -7);
 }
 
-static void what_cannot_be_played_is_refused(void **state)
+TEST(what_cannot_be_played_is_refused)
 {
     table_source *table = moving_load();
     const bal_training good = training_with(table, "even", (bal_policy){0});
@@ -142,7 +142,7 @@ static void what_cannot_be_played_is_refused(void **state)
     replay_in(&good);
 }
 
-static void sums_that_do_not_fit_are_refused(void **state)
+TEST(sums_that_do_not_fit_are_refused)
 {
     table_source *table = moving_load();
     const bal_training training = training_with(table, "even", (bal_policy){0});
@@ -157,7 +157,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
                    "iteration 3: the sums over the run do not fit 64 bits");
 }
 
-static void owners_without_stages_are_followed_in_loads_only(void **state)
+TEST(owners_without_stages_are_followed_in_loads_only)
 {
     table_source *table = moving_load();
     bal_training training =
@@ -175,13 +175,5 @@ static void owners_without_stages_are_followed_in_loads_only(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_is_profiled_once_and_the_new_plan_starts_after_it),
-        cmocka_unit_test(without_policy_the_plan_of_the_start_stays),
-        cmocka_unit_test(peaks_follow_the_bytes_of_the_layers_and_the_plan),
-        cmocka_unit_test(what_cannot_be_played_is_refused),
-        cmocka_unit_test(sums_that_do_not_fit_are_refused),
-        cmocka_unit_test(owners_without_stages_are_followed_in_loads_only),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

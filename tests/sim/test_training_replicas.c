@@ -9,7 +9,7 @@ static bal_training two_ranks(const table_source *table, int replica_count, int 
     return kept_training(table, replica_count, 2, iterations, microbatches);
 }
 
-static void the_slowest_replica_makes_the_iteration(void **state)
+TEST(the_slowest_replica_makes_the_iteration)
 {
     table_source *table = tables(2, 2, 1);
     table_fill(&table[0], 0, 1, 100, 0, 0);
@@ -43,7 +43,7 @@ static bal_training reducing_replicas(table_source *table, int microbatches)
     return training;
 }
 
-static void a_reduction_waits_for_the_last_replica(void **state)
+TEST(a_reduction_waits_for_the_last_replica)
 {
     table_source *table = tables(2, 2, 1);
     const bal_training training = reducing_replicas(table, 1);
@@ -57,7 +57,7 @@ static void a_reduction_waits_for_the_last_replica(void **state)
     assert_int_equal(result.total_ns, 400 + 1000);
 }
 
-static void with_post_validation_the_first_begin_in_any_replica_counts(void **state)
+TEST(with_post_validation_the_first_begin_in_any_replica_counts)
 {
     table_source *table = tables(2, 2, 1);
     bal_training training = reducing_replicas(table, 2);
@@ -72,7 +72,7 @@ static void with_post_validation_the_first_begin_in_any_replica_counts(void **st
     assert_int_equal(result.total_ns, 1700 - 50);
 }
 
-static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state)
+TEST(the_plan_is_made_for_the_largest_load_over_the_replicas)
 {
     table_source *table = tables(2, 4, 2);
     for (int replica = 0; replica < 2; replica++) {
@@ -120,7 +120,7 @@ static int64_t reduced(bal_training training, table_source *table, int64_t late_
 /// Under 1F1B with 2 microbatches:
 ///   rank 0:  F0 0-20   F1 20-40  BW0 80-120   BW1 140-180
 ///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
-static void reductions_hide_behind_what_the_overlap_names(void **state)
+TEST(reductions_hide_behind_what_the_overlap_names)
 {
     static const struct {
         bal_reduction_overlap overlap;
@@ -145,7 +145,7 @@ static void reductions_hide_behind_what_the_overlap_names(void **state)
 }
 
 /// Rank 1 takes twice as long: BW1 180-260, of its layers 40 ns each; rank 0 has BW1 260-300.
-static void gradients_of_a_slow_rank_are_ready_when_it_has_made_them(void **state)
+TEST(gradients_of_a_slow_rank_are_ready_when_it_has_made_them)
 {
     const bal_slow_rank slow = {.rank = 1, .time_factor = 2, .end_iteration = 1};
     table_source *table = tables(1, 4, 1);
@@ -166,7 +166,7 @@ static void gradients_of_a_slow_rank_are_ready_when_it_has_made_them(void **stat
 }
 
 /// One rank and one microbatch: F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
-static void the_chunks_of_a_rank_share_its_link(void **state)
+TEST(the_chunks_of_a_rank_share_its_link)
 {
     static const int64_t expected_ns[] = {
         [BAL_REDUCTION_EXPOSED] = 92,
@@ -186,7 +186,7 @@ static void the_chunks_of_a_rank_share_its_link(void **state)
     }
 }
 
-static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
+TEST(a_slow_rank_takes_longer_while_it_is_slow)
 {
     table_source *table = tables(1, 2, 1);
     table_fill(table, 0, 6, 100, 0, 0);
@@ -207,7 +207,7 @@ static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
     assert_int_equal(result.change_count, 0); // the model has not changed, a rank has
 }
 
-static void layers_are_measured_on_the_rank_that_holds_them(void **state)
+TEST(layers_are_measured_on_the_rank_that_holds_them)
 {
     table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 5, 100, 0, 0);
@@ -231,7 +231,7 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
     assert_int_equal(result.rebalance_count, 1);
 }
 
-static void microbatches_are_cycled_through(void **state)
+TEST(microbatches_are_cycled_through)
 {
     table_source *table = tables(1, 2, 2);
     table_fill(table, 0, 2, 100, 0, 0);
@@ -253,7 +253,7 @@ static void assert_refused(const bal_training *training, const char *message)
     assert_int_equal(result.total_ns, -7);
 }
 
-static void wrong_replicas_and_ranks_are_refused(void **state)
+TEST(wrong_replicas_and_ranks_are_refused)
 {
     table_source *table = tables(2, 2, 1);
     table[1].layer_count = 1;
@@ -277,7 +277,7 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
     assert_refused(&bad, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
 }
 
-static void costs_that_do_not_fit_are_refused(void **state)
+TEST(costs_that_do_not_fit_are_refused)
 {
     table_source *table = tables(2, 2, 2);
     const bal_training alone = two_ranks(table, 1, 1, 2);
@@ -299,19 +299,5 @@ static void costs_that_do_not_fit_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_slowest_replica_makes_the_iteration),
-        cmocka_unit_test(a_reduction_waits_for_the_last_replica),
-        cmocka_unit_test(with_post_validation_the_first_begin_in_any_replica_counts),
-        cmocka_unit_test(the_plan_is_made_for_the_largest_load_over_the_replicas),
-        cmocka_unit_test(reductions_hide_behind_what_the_overlap_names),
-        cmocka_unit_test(gradients_of_a_slow_rank_are_ready_when_it_has_made_them),
-        cmocka_unit_test(the_chunks_of_a_rank_share_its_link),
-        cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
-        cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),
-        cmocka_unit_test(microbatches_are_cycled_through),
-        cmocka_unit_test(wrong_replicas_and_ranks_are_refused),
-        cmocka_unit_test(costs_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

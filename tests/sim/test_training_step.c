@@ -2,9 +2,9 @@
 /// gradient accumulation, drawn times. Expected values are
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/kept_run.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 
 static table_source *new_table(int layers)
@@ -23,7 +23,7 @@ static bal_training training_of(const table_source *table, const char *schedule,
     return training;
 }
 
-static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)
+TEST(post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan)
 {
     static const struct {
         const char *schedule;
@@ -45,7 +45,7 @@ static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(vo
 }
 
 /// Rank 0 of 2 ends first; the time of a place from its first begin, and its own reduction, counts.
-static void reductions_wait_per_stage_without_a_barrier(void **state)
+TEST(reductions_wait_per_stage_without_a_barrier)
 {
     table_source *table = new_table(2);
     table->reduction_ns[0] = 5000;
@@ -87,7 +87,7 @@ static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches,
     return last;
 }
 
-static void rounds_follow_each_other_and_reduce_once(void **state)
+TEST(rounds_follow_each_other_and_reduce_once)
 {
     static const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     for (size_t each = 0; each < sizeof names / sizeof names[0]; each++) {
@@ -109,7 +109,7 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
     assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
 }
 
-static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)
+TEST(drawn_times_are_those_of_the_seed_and_every_replica_has_its_own)
 {
     table_source *table = new_table(4);
     bal_training training = training_of(table, "zb-h1", 4, 8, 16);
@@ -132,7 +132,7 @@ static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void
     assert_true(eight.total_ns > other.total_ns); // and for the latest of eight
 }
 
-static void a_slow_link_is_slow_in_its_iterations_only(void **state)
+TEST(a_slow_link_is_slow_in_its_iterations_only)
 {
     table_source *table = new_table(4);
     const bal_disturbed_link link = {.rank = 1,
@@ -156,7 +156,7 @@ static void a_slow_link_is_slow_in_its_iterations_only(void **state)
     assert_int_equal(result.simulated_count, 3);
 }
 
-static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
+TEST(stragglers_are_seen_by_whoever_looks_at_speeds)
 {
     table_source *table = new_table(4);
     bal_training training = training_of(table, "gpipe", 4, 8, 4);
@@ -168,7 +168,7 @@ static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
     assert_int_equal(result.pipeline_ns, 4 * 3 * (8 + 3) * 1500);
 }
 
-static void what_is_outside_its_limits_is_refused(void **state)
+TEST(what_is_outside_its_limits_is_refused)
 {
     table_source *table = new_table(4);
     bal_training rounds = training_of(table, "gpipe", 4, 8, 4);
@@ -192,7 +192,7 @@ static void what_is_outside_its_limits_is_refused(void **state)
     }
 }
 
-static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
+TEST(rounds_that_do_not_fit_64_bits_are_refused)
 {
     table_source *table = new_table(4);
     bal_training training = training_of(table, "gpipe", 4, 8, 1);
@@ -206,15 +206,5 @@ static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan),
-        cmocka_unit_test(reductions_wait_per_stage_without_a_barrier),
-        cmocka_unit_test(rounds_follow_each_other_and_reduce_once),
-        cmocka_unit_test(drawn_times_are_those_of_the_seed_and_every_replica_has_its_own),
-        cmocka_unit_test(a_slow_link_is_slow_in_its_iterations_only),
-        cmocka_unit_test(stragglers_are_seen_by_whoever_looks_at_speeds),
-        cmocka_unit_test(what_is_outside_its_limits_is_refused),
-        cmocka_unit_test(rounds_that_do_not_fit_64_bits_are_refused),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "traces/store/store.h"
 
 #include <stdio.h>
@@ -43,4 +43,4 @@ static trace_store *open_store(trace_mode mode)
     return store;
 }
 
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define IN_FOLDER(test) TEST_BETWEEN(test, make_folder, remove_folder)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "traces/store/store.h"
 
 static trace_store *store;
@@ -23,5 +23,4 @@ static int close_memory_store(void **state)
     return 0;
 }
 
-#define WITH_STORE(test)                                                                           \
-    cmocka_unit_test_setup_teardown(test, open_memory_store, close_memory_store)
+#define WITH_STORE(test) TEST_BETWEEN(test, open_memory_store, close_memory_store)

@@ -1,6 +1,6 @@
 /// csv and stream: every refusal with file, line and column, damaged gzip data, and what a good
 /// file becomes. Rows are written out; nothing is read from disk.
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/traces/memory_store.h"
 #include "traces/import/csv.h"
 #include "traces/store/catalog.h"
@@ -48,7 +48,7 @@ static void assert_refused(const void *bytes, size_t length, const char *message
     assert_store_is_empty();
 }
 
-static void bad_heads_are_refused(void **state)
+WITH_STORE(bad_heads_are_refused)
 {
     static const struct {
         const char *bytes;
@@ -78,7 +78,7 @@ static void bad_heads_are_refused(void **state)
     }
 }
 
-static void bad_rows_are_refused(void **state)
+WITH_STORE(bad_rows_are_refused)
 {
     static const struct {
         const char *row;
@@ -125,7 +125,7 @@ static void bad_rows_are_refused(void **state)
     }
 }
 
-static void lines_hold_no_zero_byte(void **state)
+WITH_STORE(lines_hold_no_zero_byte)
 {
     static const char zero[] = "# dynmo-trace/1\n# a=b\0c\n";
     assert_refused(zero, sizeof zero - 1, "t.csv:2: holds a zero byte");
@@ -148,7 +148,7 @@ static size_t deflate_gzip(const char *text, unsigned char *out, size_t capacity
 static const char small[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns\n"
                             "0,0,F,100\n0,1,F,200\n0,0,BW,300\n";
 
-static void damaged_gzip_data_is_refused(void **state)
+WITH_STORE(damaged_gzip_data_is_refused)
 {
     unsigned char bytes[512];
     const size_t length = deflate_gzip(small, bytes, sizeof bytes);
@@ -167,7 +167,7 @@ static void damaged_gzip_data_is_refused(void **state)
     assert_refused(bytes, length + 4, message);
 }
 
-static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
+WITH_STORE(plain_and_gzip_and_gzip_in_pieces_are_the_same)
 {
     unsigned char whole[512];
     unsigned char pieces[1024];
@@ -205,7 +205,7 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
     }
 }
 
-static void the_files_of_two_ranks_make_one_trace(void **state)
+WITH_STORE(the_files_of_two_ranks_make_one_trace)
 {
     static const char rank_0[] =
         "# dynmo-trace/1\r\n# source = a run\r\n# device=cuda\n# torch=2.1\n"
@@ -263,7 +263,7 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     trace_csv_abort(csv);
 }
 
-static void a_file_without_rows_or_with_too_few_microbatches_is_refused(void **state)
+WITH_STORE(a_file_without_rows_or_with_too_few_microbatches_is_refused)
 {
     static const char none[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns\n";
     static const char few[] = "# dynmo-trace/1\n# microbatches=2\n"
@@ -279,14 +279,5 @@ static void a_file_without_rows_or_with_too_few_microbatches_is_refused(void **s
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_STORE(bad_heads_are_refused),
-        WITH_STORE(bad_rows_are_refused),
-        WITH_STORE(lines_hold_no_zero_byte),
-        WITH_STORE(damaged_gzip_data_is_refused),
-        WITH_STORE(plain_and_gzip_and_gzip_in_pieces_are_the_same),
-        WITH_STORE(the_files_of_two_ranks_make_one_trace),
-        WITH_STORE(a_file_without_rows_or_with_too_few_microbatches_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

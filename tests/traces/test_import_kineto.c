@@ -30,7 +30,7 @@ static trace_op op(int rank, trace_op_kind kind, int layer, int64_t begin_ns, in
                       .busy_ns = end_ns - begin_ns};
 }
 
-static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **state)
+TEST(a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk)
 {
     // Rank 2 is 500 behind rank 1, which is 300 ahead of rank 0; each message takes 10.
     const trace_op ops[] = {
@@ -48,7 +48,7 @@ static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **s
     assert_int_equal(alignment.residual_ns[2], 20);
 }
 
-static void messages_one_way_bound_one_side(void **state)
+TEST(messages_one_way_bound_one_side)
 {
     const trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 1000, 2000),
                             op(1, TRACE_OP_FORWARD, 1, 500, 600)};
@@ -60,7 +60,7 @@ static void messages_one_way_bound_one_side(void **state)
     assert_int_equal(alignment.residual_ns[1], -1);
 }
 
-static void messages_that_contradict_each_other_are_refused_or_said(void **state)
+TEST(messages_that_contradict_each_other_are_refused_or_said)
 {
     // Forward as if rank 1 were 100 ns behind at least, backward as if 60 at most.
     trace_op ops[] = {op(0, TRACE_OP_FORWARD, 0, 0, 200), op(1, TRACE_OP_FORWARD, 1, 100, 150),
@@ -97,7 +97,7 @@ static void expect_set_refused(const char *const texts[2], const char *message)
     "\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":100},{\"ph\":\"X\",\"cat\":\"user_annotation\","      \
     "\"name\":\"" name "\",\"pid\":1,\"tid\":1,\"ts\":10,\"dur\":10}]}"
 
-static void files_that_do_not_belong_together_are_refused(void **state)
+TEST(files_that_do_not_belong_together_are_refused)
 {
     expect_set_refused(
         (const char *const[]){RANK(1, 2) STEP(1, "PP:0F0"), RANK(1, 2) STEP(1, "PP:1F0")},
@@ -128,7 +128,7 @@ static void files_that_do_not_belong_together_are_refused(void **state)
 
 /// The run that traces/recorded holds: PyTorch on two ranks of one host, so that their clocks
 /// agree. The sums are those of a plain script that cuts every operator with every annotation.
-static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
+TEST(a_recorded_pipeline_has_its_loads_and_agreeing_clocks)
 {
     static const int64_t expected_ns[6][3] = {
         // F, B, W of 8 microbatches; the embedding has no input gradient
@@ -169,7 +169,7 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
                 import.replay.recorded_ns / 100);
 }
 
-static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
+TEST(replays_cost_what_is_charged_unless_gaps_are_left)
 {
     for (int leaves = 0; leaves < 2; leaves++) {
         trace_import import = read_two();
@@ -216,13 +216,5 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk),
-        cmocka_unit_test(messages_one_way_bound_one_side),
-        cmocka_unit_test(messages_that_contradict_each_other_are_refused_or_said),
-        cmocka_unit_test(files_that_do_not_belong_together_are_refused),
-        cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
-        cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -45,7 +45,7 @@ static status take(void *context, int64_t item, const char *bytes, size_t length
     return STATUS_OK;
 }
 
-static void results_are_read_back_in_order_pass_by_pass(void **state)
+IN_FOLDER(results_are_read_back_in_order_pass_by_pass)
 {
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
@@ -77,7 +77,7 @@ static status take_bytes(void *context, int64_t item, const char *bytes, size_t 
     return STATUS_OK;
 }
 
-static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
+IN_FOLDER(a_result_may_be_any_bytes_and_is_replaced_by_a_second)
 {
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
@@ -92,7 +92,7 @@ static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
     trace_store_close(store);
 }
 
-static void the_newest_run_of_an_identity_is_found(void **state)
+IN_FOLDER(the_newest_run_of_an_identity_is_found)
 {
     trace_store *store = open_store(TRACE_WRITE);
     trace_run_info info;
@@ -115,7 +115,7 @@ static void the_newest_run_of_an_identity_is_found(void **state)
     trace_store_close(store);
 }
 
-static void a_run_that_is_being_written_is_not_taken(void **state)
+IN_FOLDER(a_run_that_is_being_written_is_not_taken)
 {
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
@@ -129,11 +129,5 @@ static void a_run_that_is_being_written_is_not_taken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(results_are_read_back_in_order_pass_by_pass),
-        IN_FOLDER(a_result_may_be_any_bytes_and_is_replaced_by_a_second),
-        IN_FOLDER(the_newest_run_of_an_identity_is_found),
-        IN_FOLDER(a_run_that_is_being_written_is_not_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /// The reader of profiler traces: what it slices, what it passes over, what it refuses.
 #include "base/text.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "traces/import/json_stream.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void expect_events(const char *text, int event_count, int malformed_count
     close_trace();
 }
 
-static void members_and_events_come_in_file_order(void **state)
+TEST(members_and_events_come_in_file_order)
 {
     const char text[] = "{\"a\":1, \"traceEvents\" : [ {\"ph\":\"X\",\"ts\":1.5,\"x\":[{}],"
                         "\"args\":{\"correlation\":7}} ], \"b\":{\"c\":[1]} }\n";
@@ -81,13 +81,13 @@ static void members_and_events_come_in_file_order(void **state)
     close_trace();
 }
 
-static void the_outermost_value_may_be_the_array_of_events(void **state)
+TEST(the_outermost_value_may_be_the_array_of_events)
 {
     expect_events("[]", 0, 0);
     expect_events("[{}, {\"ph\":\"X\"}]", 2, 0);
 }
 
-static void escapes_become_text_and_control_characters_question_marks(void **state)
+TEST(escapes_become_text_and_control_characters_question_marks)
 {
     const char text[] = "\"a\\\"b\\\\\\u00e9\\ud83d\\ude00\\u0001\\ud800\"";
     char out[32];
@@ -98,7 +98,7 @@ static void escapes_become_text_and_control_characters_question_marks(void **sta
     assert_string_equal(out, "a\"b");
 }
 
-static void integers_are_exact_to_64_bits(void **state)
+TEST(integers_are_exact_to_64_bits)
 {
     const struct {
         const char *text;
@@ -121,7 +121,7 @@ static void integers_are_exact_to_64_bits(void **state)
     }
 }
 
-static void a_quote_inside_a_name_costs_one_event(void **state)
+TEST(a_quote_inside_a_name_costs_one_event)
 {
     expect_events("{\"traceEvents\": [\n  {\n    \"name\": \"a\"\n  },\n"
                   "  {\n    \"name\": \"f(\"x\")\", \"args\": {\n    }\n  },\n"
@@ -133,7 +133,7 @@ static void a_quote_inside_a_name_costs_one_event(void **state)
                   1, 2);
 }
 
-static void an_event_above_the_limit_costs_one_event(void **state)
+TEST(an_event_above_the_limit_costs_one_event)
 {
     text_buffer text = {0};
     text_append(&text, "{\"traceEvents\": [\n  {\"name\": \"");
@@ -148,7 +148,7 @@ static void an_event_above_the_limit_costs_one_event(void **state)
     text_free(&text);
 }
 
-static void a_large_member_is_passed_over(void **state)
+TEST(a_large_member_is_passed_over)
 {
     text_buffer text = {0};
     text_append(&text, "{\"stacks\": [\"\\\"]\"");
@@ -162,7 +162,7 @@ static void a_large_member_is_passed_over(void **state)
 }
 
 /// Many bytes are looked at together: what stands where among them, and the end, change nothing.
-static void events_are_the_same_wherever_they_stand(void **state)
+TEST(events_are_the_same_wherever_they_stand)
 {
     static const struct {
         const char *event;
@@ -193,7 +193,7 @@ static void events_are_the_same_wherever_they_stand(void **state)
     }
 }
 
-static void what_is_no_trace_is_refused(void **state)
+TEST(what_is_no_trace_is_refused)
 {
     expect_refused("", "t.json: the file is empty");
     expect_refused("  \n", "t.json: the file is empty");
@@ -209,7 +209,7 @@ static void what_is_no_trace_is_refused(void **state)
     expect_refused("{\"a\":1 \"b\":2}", "t.json: byte 7: expected ',' or '}' after a member");
 }
 
-static void a_truncated_trace_is_refused(void **state)
+TEST(a_truncated_trace_is_refused)
 {
     const char text[] = "{\"traceEvents\": [\n  {\"name\": \"a\"},\n  {\"name\": \"b\"}\n  ]}";
     for (size_t length = 1; length < sizeof text - 1; length++) {
@@ -223,7 +223,7 @@ static void a_truncated_trace_is_refused(void **state)
                    "stopped before it was done writing?)");
 }
 
-static void a_malformed_event_on_a_shared_line_ends_the_reading(void **state)
+TEST(a_malformed_event_on_a_shared_line_ends_the_reading)
 {
     expect_refused("{\"traceEvents\":[{\"name\":\"a\"b\"},{}]}",
                    "t.json: byte 16: event 0 is malformed, and events are not one below the other, "
@@ -232,18 +232,5 @@ static void a_malformed_event_on_a_shared_line_ends_the_reading(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_and_events_come_in_file_order),
-        cmocka_unit_test(the_outermost_value_may_be_the_array_of_events),
-        cmocka_unit_test(escapes_become_text_and_control_characters_question_marks),
-        cmocka_unit_test(integers_are_exact_to_64_bits),
-        cmocka_unit_test(a_quote_inside_a_name_costs_one_event),
-        cmocka_unit_test(an_event_above_the_limit_costs_one_event),
-        cmocka_unit_test(a_large_member_is_passed_over),
-        cmocka_unit_test(events_are_the_same_wherever_they_stand),
-        cmocka_unit_test(what_is_no_trace_is_refused),
-        cmocka_unit_test(a_truncated_trace_is_refused),
-        cmocka_unit_test(a_malformed_event_on_a_shared_line_ends_the_reading),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -118,7 +118,7 @@ static trace_phase_map *map_of(const char *rest)
     "op 2 6 400 40 " BACKWARD "MmBackward0;op 1 6 450 40 " BACKWARD "MmBackward0;"                 \
     "op 99 6 491 8 " BACKWARD "torch::autograd::AccumulateGrad;"
 
-static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **state)
+TEST(kernels_count_for_the_window_of_their_launch_on_any_thread)
 {
     trace_recording recording = read_file("traces/kineto/gpu.json");
 
@@ -139,7 +139,7 @@ static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **st
     assert_int_equal(recording.ops.without_launch, 1);
 }
 
-static void the_innermost_window_counts(void **state)
+TEST(the_innermost_window_counts)
 {
     trace_recording recording = read_file("traces/kineto/dynmo.json");
 
@@ -152,7 +152,7 @@ static void the_innermost_window_counts(void **state)
     expect_cell(&recording, 2, TRACE_OP_RECOMPUTE, 3, 20000, 0, 20000);
 }
 
-static void without_a_device_cpu_operators_count(void **state)
+TEST(without_a_device_cpu_operators_count)
 {
     trace_recording recording = read_file("traces/kineto/cpu.json");
 
@@ -165,7 +165,7 @@ static void without_a_device_cpu_operators_count(void **state)
     assert_int_equal(recording.ops.outside, 1);
 }
 
-static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state)
+TEST(a_cpu_operator_is_shared_by_the_windows_that_it_crosses)
 {
     // BW 100-300 holds R 150-200; one operator runs 120-250, the next 290-310.
     const trace_recording recording =
@@ -177,7 +177,7 @@ static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state
     expect_cell(&recording, 1, TRACE_OP_RECOMPUTE, 0, 50000, 0, 50000);
 }
 
-static void gpipe_names_have_the_rank_as_stage(void **state)
+TEST(gpipe_names_have_the_rank_as_stage)
 {
     trace_recording recording;
 
@@ -189,7 +189,7 @@ static void gpipe_names_have_the_rank_as_stage(void **state)
     assert_int_equal(recording.cells[0].microbatch, 2);
 }
 
-static void without_steps_repetition_numbers_iterations(void **state)
+TEST(without_steps_repetition_numbers_iterations)
 {
     const trace_recording recording =
         read_rows("note 5 100 10 PP:0F0;note 5 0 10 PP:0F0;call 1 5 1;call 2 5 101;work 1 2 3 k;"
@@ -203,7 +203,7 @@ static void without_steps_repetition_numbers_iterations(void **state)
     expect_cell(&recording, 1, TRACE_OP_FORWARD, 0, 4000, 0, 4000);
 }
 
-static void counted_layers_start_over_in_each_scope(void **state)
+TEST(counted_layers_start_over_in_each_scope)
 {
     trace_phase_map *map =
         map_of("\"scope\":\"^S$\",\"annotations\":["
@@ -233,7 +233,7 @@ static void counted_layers_start_over_in_each_scope(void **state)
     trace_phase_map_close(map);
 }
 
-static void layers_that_cannot_be_counted_are_refused(void **state)
+TEST(layers_that_cannot_be_counted_are_refused)
 {
     static const char *const cases[][2] = {
         {"", "t.json: iteration 0: two annotations that count layers the same way occur 2 and 1 "
@@ -255,7 +255,7 @@ static void layers_that_cannot_be_counted_are_refused(void **state)
     }
 }
 
-static void a_trace_that_says_nothing_known_is_refused(void **state)
+TEST(a_trace_that_says_nothing_known_is_refused)
 {
     expect_refused(
         trace_of(NULL, "note 5 0 1 attn;note 5 0 1 mlp;note 5 3 1 attn"), STATUS_INVALID,
@@ -272,7 +272,7 @@ static void a_trace_that_says_nothing_known_is_refused(void **state)
                    "schedule of torch.distributed.pipelining, or with dynmo's recorder");
 }
 
-static void impossible_times_are_refused(void **state)
+TEST(impossible_times_are_refused)
 {
     static const struct {
         const char *members, *rows, *message;
@@ -295,7 +295,7 @@ static void impossible_times_are_refused(void **state)
                    "t.json: event 0 ('k'): ts is missing");
 }
 
-static void contradictions_are_refused(void **state)
+TEST(contradictions_are_refused)
 {
     expect_refused(
         trace_of(NULL, "note 5 0 100 ProfilerStep#3;note 5 1 9 PP:1F0;note 5 11 9 PP:1F0"),
@@ -313,7 +313,7 @@ static const char gaps[] =
     "call 1 5 120;work 1 130 50 k;call 2 5 150;work 2 170 50 ncclDevKernel_AllReduce;"
     "call 3 5 250;work 3 260 40 k;call 4 6 450;work 4 470 230 k;call 5 5 710;work 5 720 80 k";
 
-static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
+TEST(every_moment_of_a_step_is_charged_once_or_left_outside)
 {
     trace_phase_map *map =
         map_of("\"annotations\":[{\"match\":\"^f$\",\"phase\":\"F\",\"layer\":0},"
@@ -355,7 +355,7 @@ static void expect_two_layers(const trace_recording *recording, int ends)
     assert_int_equal(recording->ops.loads, 5);
 }
 
-static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
+TEST(modules_are_layers_and_arrows_lead_to_their_backwards)
 {
     const trace_recording recording =
         read_rows("note 5 0 1000 ProfilerStep#3;module 90 220 GPT_0;module 100 99 Block_7;module "
@@ -369,7 +369,7 @@ static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
     assert_int_equal(recording.cells[0].iteration, 3);
 }
 
-static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
+TEST(sequence_numbers_lead_to_backwards_where_no_arrows_do)
 {
     const trace_recording recording = read_rows(
         "note 5 100 99 dynmo it=3 mb=0 L=0 F;note 5 200 100 dynmo it=3 mb=0 L=1 F;"
@@ -381,7 +381,7 @@ static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
 }
 
 /// Annotations that say forward, the outer of two; a hook that says backward is none.
-static void words_are_forwards_and_hooks_no_backwards(void **state)
+TEST(words_are_forwards_and_hooks_no_backwards)
 {
     const trace_recording recording =
         read_rows("note 5 0 1000 ProfilerStep#3;note 5 100 200 ## forward ##;"
@@ -394,7 +394,7 @@ static void words_are_forwards_and_hooks_no_backwards(void **state)
     expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 40000, 0, 90000);
 }
 
-static void forwards_without_links_are_said_to_be_alone(void **state)
+TEST(forwards_without_links_are_said_to_be_alone)
 {
     const trace_recording recording =
         read_rows("note 5 100 99 dynmo it=3 mb=0 L=0 F;" WORK_OF_TWO, NULL);
@@ -413,7 +413,7 @@ static void forwards_without_links_are_said_to_be_alone(void **state)
     "op " n "8 6 " n "80 1 " BACKWARD "Y;op " n "6 6 " n "82 5 " BACKWARD "C;"                     \
     "op " n "2 6 " n "90 5 " BACKWARD "A;"
 
-static void repeated_operators_are_layers(void **state)
+TEST(repeated_operators_are_layers)
 {
     const trace_recording recording = read_rows(
         "note 5 0 1000 ProfilerStep#0;" FORWARD_OF_FOUR("1")
@@ -436,7 +436,7 @@ static void repeated_operators_are_layers(void **state)
 
 /// 40,000 launches of one operation, every tenth of two, every hundredth with a later one of the
 /// same correlation that is in no window; operations stand before their launches, in no order.
-static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
+TEST(what_memory_does_not_hold_is_matched_in_any_order)
 {
     enum { COUNT = 40000 };
     text_buffer rows = {0};
@@ -464,25 +464,5 @@ static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_count_for_the_window_of_their_launch_on_any_thread),
-        cmocka_unit_test(the_innermost_window_counts),
-        cmocka_unit_test(without_a_device_cpu_operators_count),
-        cmocka_unit_test(a_cpu_operator_is_shared_by_the_windows_that_it_crosses),
-        cmocka_unit_test(gpipe_names_have_the_rank_as_stage),
-        cmocka_unit_test(without_steps_repetition_numbers_iterations),
-        cmocka_unit_test(counted_layers_start_over_in_each_scope),
-        cmocka_unit_test(layers_that_cannot_be_counted_are_refused),
-        cmocka_unit_test(a_trace_that_says_nothing_known_is_refused),
-        cmocka_unit_test(impossible_times_are_refused),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(modules_are_layers_and_arrows_lead_to_their_backwards),
-        cmocka_unit_test(sequence_numbers_lead_to_backwards_where_no_arrows_do),
-        cmocka_unit_test(words_are_forwards_and_hooks_no_backwards),
-        cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
-        cmocka_unit_test(repeated_operators_are_layers),
-        cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
-        cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

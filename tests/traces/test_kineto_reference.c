@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /// The trace that DeepSeek published, unchanged; it has no licence and is not part of the project.
-static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
+TEST(deepseek_v3_comes_as_four_layers_and_loses_nothing)
 {
     static const int64_t expected_us[4][4] = {
         // F, B, W, communication
@@ -48,13 +48,10 @@ static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deepseek_v3_comes_as_four_layers_and_loses_nothing),
-    };
     if (getenv("DYNMO_REFERENCE_DATA") == NULL) {
         puts("skipped: DYNMO_REFERENCE_DATA names no folder with "
              "deepseek-v3-train-h800.pt.trace.json.gz");
         return 77;
     }
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -2,7 +2,7 @@
 /// apart, and files that lack something. The databases are made here, with numbers worked out by
 /// hand; the ranges of one are those that nsys itself wrote.
 #include "base/file.h"
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/test_memory.h"
 #include "traces/import/import_kineto.h"
 #include "traces/import/nsys.h"
@@ -121,7 +121,7 @@ static void assert_refused(sqlite3 *db, status code, const char *message)
     assert_int_equal(file.recording_count, -7);
 }
 
-static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
+TEST(ranges_cost_what_was_launched_for_them_by_any_thread)
 {
     trace_nsys_file file;
 
@@ -152,7 +152,7 @@ static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
     assert_int_equal(first->cells[1].busy_ns, 100);
 }
 
-static void ranges_that_nsys_wrote_are_read(void **state)
+TEST(ranges_that_nsys_wrote_are_read)
 {
     char *sql = NULL;
     size_t length = 0;
@@ -189,7 +189,7 @@ static void ranges_that_nsys_wrote_are_read(void **state)
     assert_true(only->has_base);
 }
 
-static void losses_that_the_profiler_tells_are_kept(void **state)
+TEST(losses_that_the_profiler_tells_are_kept)
 {
     trace_nsys_file file;
     sqlite3 *db = make_two();
@@ -203,7 +203,7 @@ static void losses_that_the_profiler_tells_are_kept(void **state)
     assert_string_equal(file.recordings[0].loss, "Number of CUDA events dropped: 17");
 }
 
-static void a_table_or_column_that_is_missing_is_named(void **state)
+TEST(a_table_or_column_that_is_missing_is_named)
 {
     sqlite3 *db = make_two();
     run_sql(db, "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid");
@@ -228,7 +228,7 @@ static void a_table_or_column_that_is_missing_is_named(void **state)
                    "recorded, or `nsys profile -t cuda,nvtx` was not asked for cuda");
 }
 
-static void rows_that_cannot_be_are_refused(void **state)
+TEST(rows_that_cannot_be_are_refused)
 {
     sqlite3 *db = make_two();
     put_kernel(db, 100, 1, 500, 400, 1);
@@ -248,7 +248,7 @@ static void rows_that_cannot_be_are_refused(void **state)
                    "run: CUPTI_ACTIVITY_KIND_KERNEL: row 4: end is beyond 64 bits of ns");
 }
 
-static void ranges_that_nobody_knows_are_shown(void **state)
+TEST(ranges_that_nobody_knows_are_shown)
 {
     sqlite3 *db = make_two();
     run_sql(db, "UPDATE NVTX_EVENTS SET text='block 1', textId=NULL");
@@ -258,7 +258,7 @@ static void ranges_that_nobody_knows_are_shown(void **state)
                    "--phase-map FILE.json");
 }
 
-static void what_is_no_database_is_refused(void **state)
+TEST(what_is_no_database_is_refused)
 {
     trace_nsys_file file;
     const trace_profile_source text = {.path = "text",
@@ -274,7 +274,7 @@ static void what_is_no_database_is_refused(void **state)
                  "absent.sqlite: No such file or directory");
 }
 
-static void a_file_is_left_as_it_is_whatever_its_name(void **state)
+TEST(a_file_is_left_as_it_is_whatever_its_name)
 {
     char folder[] = "nsys_test_XXXXXX";
     char path[64];
@@ -305,7 +305,7 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     sqlite3_close(db);
 }
 
-static void ranks_are_brought_together_across_files(void **state)
+TEST(ranks_are_brought_together_across_files)
 {
     sqlite3 *db = make_two();
     sqlite3_int64 length = 0;
@@ -327,16 +327,5 @@ static void ranks_are_brought_together_across_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_cost_what_was_launched_for_them_by_any_thread),
-        cmocka_unit_test(ranges_that_nsys_wrote_are_read),
-        cmocka_unit_test(losses_that_the_profiler_tells_are_kept),
-        cmocka_unit_test(a_table_or_column_that_is_missing_is_named),
-        cmocka_unit_test(rows_that_cannot_be_are_refused),
-        cmocka_unit_test(ranges_that_nobody_knows_are_shown),
-        cmocka_unit_test(what_is_no_database_is_refused),
-        cmocka_unit_test(a_file_is_left_as_it_is_whatever_its_name),
-        cmocka_unit_test(ranks_are_brought_together_across_files),
-    };
-    return cmocka_run_group_tests(tests, open_memory, close_memory);
+    return run_all_tests(open_memory, close_memory);
 }

@@ -28,7 +28,7 @@ static void assert_refused(const char *rows, const char *message)
     assert_int_equal(table.op_count, -7);
 }
 
-static void rows_become_ops_by_worker_and_begin(void **state)
+WITH_STORE(rows_become_ops_by_worker_and_begin)
 {
     trace_op_table table;
     char text[1000];
@@ -60,7 +60,7 @@ static void rows_become_ops_by_worker_and_begin(void **state)
     free(table.ops);
 }
 
-static void columns_and_units_are_mapped(void **state)
+WITH_STORE(columns_and_units_are_mapped)
 {
     trace_op_table table;
 
@@ -76,7 +76,7 @@ static void columns_and_units_are_mapped(void **state)
     free(table.ops);
 }
 
-static void events_of_a_chrome_trace_are_the_same_rows(void **state)
+WITH_STORE(events_of_a_chrome_trace_are_the_same_rows)
 {
     trace_op_table table;
     static const char json[] =
@@ -115,7 +115,7 @@ static void read_rows(int stride, trace_op_table *table)
     text_free(&text);
 }
 
-static void rows_in_any_order_are_the_same_ops(void **state)
+WITH_STORE(rows_in_any_order_are_the_same_ops)
 {
     static const int strides[] = {2399, 7, 49, 1201}; // prime to the number of rows
     trace_op_table sorted;
@@ -137,7 +137,7 @@ static void rows_in_any_order_are_the_same_ops(void **state)
     free(sorted.ops);
 }
 
-static void ops_that_are_equal_stay_as_they_stand(void **state)
+WITH_STORE(ops_that_are_equal_stay_as_they_stand)
 {
     trace_op_table table;
     char text[1000];
@@ -155,7 +155,7 @@ static void ops_that_are_equal_stay_as_they_stand(void **state)
     free(table.ops);
 }
 
-static void what_is_stored_is_read_back(void **state)
+WITH_STORE(what_is_stored_is_read_back)
 {
     trace_op_table table;
     trace_op_table again;
@@ -189,7 +189,7 @@ static void what_is_stored_is_read_back(void **state)
     free(table.ops);
 }
 
-static void a_trace_of_layers_is_no_run_of_ops(void **state)
+WITH_STORE(a_trace_of_layers_is_no_run_of_ops)
 {
     trace_op_table table;
     trace_writer *writer = NULL;
@@ -207,7 +207,7 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
                  "and microbatch: dynmo import ops and dynmo run --record make such traces");
 }
 
-static void bad_rows_are_refused_by_place(void **state)
+WITH_STORE(bad_rows_are_refused_by_place)
 {
     assert_refused("", "f: holds no op");
     assert_refused("0,0,4,f,0,1,0,0\n", "f:2: has 8 cells, the header names 9 columns");
@@ -232,7 +232,7 @@ static void bad_rows_are_refused_by_place(void **state)
                    "stands twice, first in 2: one row per worker and op is read");
 }
 
-static void bad_headers_and_columns_are_refused(void **state)
+WITH_STORE(bad_headers_and_columns_are_refused)
 {
     trace_op_table table;
     assert_fails(read_text("", NULL, &table, &why), STATUS_FORMAT, "f:1: is empty");
@@ -248,16 +248,5 @@ static void bad_headers_and_columns_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_STORE(rows_become_ops_by_worker_and_begin),
-        WITH_STORE(columns_and_units_are_mapped),
-        WITH_STORE(events_of_a_chrome_trace_are_the_same_rows),
-        WITH_STORE(rows_in_any_order_are_the_same_ops),
-        WITH_STORE(ops_that_are_equal_stay_as_they_stand),
-        WITH_STORE(what_is_stored_is_read_back),
-        WITH_STORE(a_trace_of_layers_is_no_run_of_ops),
-        WITH_STORE(bad_rows_are_refused_by_place),
-        WITH_STORE(bad_headers_and_columns_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

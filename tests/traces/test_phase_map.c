@@ -1,5 +1,5 @@
 /// Phase maps: what rules say about a name, and what is refused in the file.
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "traces/import/phase_map.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void expect_refused(const char *text, const char *message)
 
 #define HEAD "{\"schema\":\"dynmo-phase-map/1\","
 
-static void the_first_rule_that_matches_decides(void **state)
+TEST(the_first_rule_that_matches_decides)
 {
     trace_annotation found;
     bool is_known = false;
@@ -52,7 +52,7 @@ static void the_first_rule_that_matches_decides(void **state)
     trace_phase_map_close(map);
 }
 
-static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
+TEST(the_shipped_map_knows_the_names_of_deepseek_v3)
 {
     const struct {
         const char *name;
@@ -81,7 +81,7 @@ static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
     trace_phase_map_close(map);
 }
 
-static void a_group_without_a_number_is_refused(void **state)
+TEST(a_group_without_a_number_is_refused)
 {
     trace_annotation found;
     bool is_known = false;
@@ -97,7 +97,7 @@ static void a_group_without_a_number_is_refused(void **state)
     trace_phase_map_close(map);
 }
 
-static void mistakes_in_the_file_are_named(void **state)
+TEST(mistakes_in_the_file_are_named)
 {
     expect_refused("{}", "m.json: schema: missing; needs a string");
     expect_refused("{\"schema\":\"dynmo-phase-map/2\"}",
@@ -136,7 +136,7 @@ static void mistakes_in_the_file_are_named(void **state)
                    "m.json: layers: 0 is outside [1, 65536]");
 }
 
-static void names_of_torch_and_dynmo_need_no_map(void **state)
+TEST(names_of_torch_and_dynmo_need_no_map)
 {
     const struct {
         const char *name;
@@ -169,7 +169,7 @@ static void names_of_torch_and_dynmo_need_no_map(void **state)
     }
 }
 
-static void other_names_are_not_known(void **state)
+TEST(other_names_are_not_known)
 {
     static const char *const names[] = {"",
                                         "PP:",
@@ -198,13 +198,5 @@ static void other_names_are_not_known(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_rule_that_matches_decides),
-        cmocka_unit_test(the_shipped_map_knows_the_names_of_deepseek_v3),
-        cmocka_unit_test(a_group_without_a_number_is_refused),
-        cmocka_unit_test(mistakes_in_the_file_are_named),
-        cmocka_unit_test(names_of_torch_and_dynmo_need_no_map),
-        cmocka_unit_test(other_names_are_not_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /// writer, catalog and reader: rows that complete each other, what is refused, and layer costs at
 /// iterations between samples, worked out by hand.
-#include "tests/assert_close.h"
+#include "tests/test.h"
 #include "tests/traces/memory_store.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
@@ -37,7 +37,7 @@ static trace_reader *finish_and_read(trace_writer *writer, trace_columns columns
     return reader;
 }
 
-static void a_sample_holds_until_the_next(void **state)
+WITH_STORE(a_sample_holds_until_the_next)
 {
     trace_writer *writer = begin("t", NULL);
     put(writer, 4, 0, TRACE_MEAN, 10, 20, 30);
@@ -82,7 +82,7 @@ static void a_sample_holds_until_the_next(void **state)
     trace_reader_close(reader);
 }
 
-static void microbatches_are_columns_or_their_mean(void **state)
+WITH_STORE(microbatches_are_columns_or_their_mean)
 {
     trace_info info = trace_info_default();
     info.microbatch_count = 3;
@@ -109,7 +109,7 @@ static void microbatches_are_columns_or_their_mean(void **state)
     trace_reader_close(reader);
 }
 
-static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
+WITH_STORE(a_full_backward_stays_one_unless_a_split_is_assumed)
 {
     for (int assumed = 0; assumed < 2; assumed++) {
         trace_info info = trace_info_default();
@@ -139,7 +139,7 @@ static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
     }
 }
 
-static void puts_for_one_row_complete_each_other(void **state)
+WITH_STORE(puts_for_one_row_complete_each_other)
 {
     trace_writer *writer = begin("t", NULL);
     trace_load load = trace_load_init(0, 0, 2);
@@ -191,7 +191,7 @@ static void puts_for_one_row_complete_each_other(void **state)
     free(loads);
 }
 
-static void properties_are_known_only_if_every_layer_has_them(void **state)
+WITH_STORE(properties_are_known_only_if_every_layer_has_them)
 {
     trace_writer *writer = begin("t", NULL);
     for (int layer = 0; layer < 2; layer++) {
@@ -219,7 +219,7 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
     trace_reader_close(reader);
 }
 
-static void only_complete_traces_are_found_by_name(void **state)
+WITH_STORE(only_complete_traces_are_found_by_name)
 {
     trace_info info;
     assert_fails(trace_find(store, NULL, memory, &info, &why), STATUS_INVALID,
@@ -255,7 +255,7 @@ static void only_complete_traces_are_found_by_name(void **state)
     assert_int_equal(count, 1);
 }
 
-static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **state)
+WITH_STORE(a_trace_without_loads_or_outside_its_counts_is_not_finished)
 {
     trace_info *traces = NULL;
     int count = -1;
@@ -270,7 +270,7 @@ static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **s
     assert_int_equal(count, 0);
 }
 
-static void timelines_come_back_by_rank_and_begin(void **state)
+WITH_STORE(timelines_come_back_by_rank_and_begin)
 {
     trace_writer *writer = begin("t", NULL);
     put(writer, 0, 0, 0, 1, 1, 1);
@@ -304,15 +304,5 @@ static void timelines_come_back_by_rank_and_begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        WITH_STORE(a_sample_holds_until_the_next),
-        WITH_STORE(microbatches_are_columns_or_their_mean),
-        WITH_STORE(a_full_backward_stays_one_unless_a_split_is_assumed),
-        WITH_STORE(puts_for_one_row_complete_each_other),
-        WITH_STORE(properties_are_known_only_if_every_layer_has_them),
-        WITH_STORE(only_complete_traces_are_found_by_name),
-        WITH_STORE(a_trace_without_loads_or_outside_its_counts_is_not_finished),
-        WITH_STORE(timelines_come_back_by_rank_and_begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }

@@ -95,7 +95,7 @@ static trace_info only_trace(trace_store *store)
     return traces[0];
 }
 
-static void a_file_that_is_no_store_is_refused(void **state)
+IN_FOLDER(a_file_that_is_no_store_is_refused)
 {
     assert_not_opened(TRACE_READ, STATUS_IO, "No such file or directory");
     assert_ok(file_write(path, "", 0, NULL));
@@ -121,7 +121,7 @@ static void a_file_that_is_no_store_is_refused(void **state)
     assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot make it: No such file or directory");
 }
 
-static void a_store_of_another_version_is_refused(void **state)
+IN_FOLDER(a_store_of_another_version_is_refused)
 {
     make_store(1);
     sql("PRAGMA user_version=11");
@@ -134,7 +134,7 @@ static void a_store_of_another_version_is_refused(void **state)
         "or record again");
 }
 
-static void a_locked_store_says_so(void **state)
+IN_FOLDER(a_locked_store_says_so)
 {
     char message[160];
     trace_store *store = open_store(TRACE_WRITE);
@@ -187,7 +187,7 @@ static int count_rows(const char *condition)
     return count;
 }
 
-static void what_is_kept_has_whole_iterations(void **state)
+IN_FOLDER(what_is_kept_has_whole_iterations)
 {
     enum { LAYERS = 7 };
     for (int row_count = 1; row_count <= 4 * LAYERS; row_count++) {
@@ -213,7 +213,7 @@ static void what_is_kept_has_whole_iterations(void **state)
     }
 }
 
-static void the_systems_reason_for_a_failed_write_is_given(void **state)
+IN_FOLDER(the_systems_reason_for_a_failed_write_is_given)
 {
     trace_store *whole = open_store(TRACE_WRITE);
     put_trace(whole, "t", 1);
@@ -237,7 +237,7 @@ static void the_systems_reason_for_a_failed_write_is_given(void **state)
     assert_int_equal(ended, 0);
 }
 
-static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **state)
+IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign)
 {
     int ready[2];
     char byte = 0;
@@ -286,7 +286,7 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     close(ready[1]);
 }
 
-static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
+IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running)
 {
     make_store(1);
     trace_store *store = NULL;
@@ -317,7 +317,7 @@ static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
     }
 }
 
-static void without_shared_memory_the_journal_is_a_rollback_journal(void **state)
+IN_FOLDER(without_shared_memory_the_journal_is_a_rollback_journal)
 {
     trace_store *store = open_store(TRACE_WRITE);
     assert_true(exists("-wal"));
@@ -370,7 +370,7 @@ static void set_writable(bool writable)
     chmod(path, writable ? 0644 : 0444);
 }
 
-static void a_read_only_store_is_read_and_not_written(void **state)
+IN_FOLDER(a_read_only_store_is_read_and_not_written)
 {
     make_store(1);
     set_writable(false);
@@ -391,7 +391,7 @@ static void a_read_only_store_is_read_and_not_written(void **state)
     chmod(folder, 0755);
 }
 
-static void what_holds_nothing_is_removed_again(void **state)
+IN_FOLDER(what_holds_nothing_is_removed_again)
 {
     trace_store *store = open_store(TRACE_WRITE);
     assert_true(exists(""));
@@ -408,7 +408,7 @@ static void what_holds_nothing_is_removed_again(void **state)
     assert_true(exists(""));
 }
 
-static void a_corrupt_store_is_named(void **state)
+IN_FOLDER(a_corrupt_store_is_named)
 {
     trace_store *store = NULL;
     make_store(5000);
@@ -473,7 +473,7 @@ static void set_block_bytes(int place, const char *hex)
     sql(text);
 }
 
-static void rows_that_no_writer_puts_are_refused(void **state)
+IN_FOLDER(rows_that_no_writer_puts_are_refused)
 {
     make_store(1);
 
@@ -501,7 +501,7 @@ static void rows_that_no_writer_puts_are_refused(void **state)
     assert_rows_refused("trace 't' holds no sample");
 }
 
-static void what_no_version_has_is_refused(void **state)
+IN_FOLDER(what_no_version_has_is_refused)
 {
     static const char *const changes[] = {
         "CREATE VIEW v AS SELECT 1 AS x",
@@ -523,7 +523,7 @@ static void what_no_version_has_is_refused(void **state)
     }
 }
 
-static void words_that_no_writer_puts_are_refused(void **state)
+IN_FOLDER(words_that_no_writer_puts_are_refused)
 {
     static const struct {
         const char *change;
@@ -553,7 +553,7 @@ static void words_that_no_writer_puts_are_refused(void **state)
     trace_store_close(store);
 }
 
-static void a_name_is_a_path_and_no_uri(void **state)
+IN_FOLDER(a_name_is_a_path_and_no_uri)
 {
     static const char *const names[] = {":memory:", "file:x?mode=memory"};
     for (size_t name = 0; name < 2; name++) {
@@ -566,7 +566,7 @@ static void a_name_is_a_path_and_no_uri(void **state)
     }
 }
 
-static void every_column_has_its_range(void **state)
+IN_FOLDER(every_column_has_its_range)
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
@@ -587,7 +587,7 @@ static void every_column_has_its_range(void **state)
     assert_true(count > 50);
 }
 
-static void sums_that_do_not_fit_are_refused(void **state)
+IN_FOLDER(sums_that_do_not_fit_are_refused)
 {
     char message[200];
     trace_loads loads;
@@ -610,7 +610,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
     trace_store_close(store);
 }
 
-static void a_run_comes_back_as_it_was_put(void **state)
+IN_FOLDER(a_run_comes_back_as_it_was_put)
 {
     trace_store *store = open_store(TRACE_WRITE);
     const trace_input_file input = {"study.json", 123, UINT64_C(0xfedcba9876543210)};
@@ -681,7 +681,7 @@ static void a_run_comes_back_as_it_was_put(void **state)
     trace_store_close(store);
 }
 
-static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
+IN_FOLDER(decisions_work_and_op_times_come_back_as_they_were_put)
 {
     trace_store *store = open_store(TRACE_WRITE);
     const trace_run_info info = {
@@ -743,26 +743,5 @@ static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(a_file_that_is_no_store_is_refused),
-        IN_FOLDER(a_store_of_another_version_is_refused),
-        IN_FOLDER(a_locked_store_says_so),
-        IN_FOLDER(what_is_kept_has_whole_iterations),
-        IN_FOLDER(the_systems_reason_for_a_failed_write_is_given),
-        IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign),
-        IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running),
-        IN_FOLDER(without_shared_memory_the_journal_is_a_rollback_journal),
-        IN_FOLDER(a_read_only_store_is_read_and_not_written),
-        IN_FOLDER(what_holds_nothing_is_removed_again),
-        IN_FOLDER(a_corrupt_store_is_named),
-        IN_FOLDER(rows_that_no_writer_puts_are_refused),
-        IN_FOLDER(what_no_version_has_is_refused),
-        IN_FOLDER(words_that_no_writer_puts_are_refused),
-        IN_FOLDER(a_name_is_a_path_and_no_uri),
-        IN_FOLDER(every_column_has_its_range),
-        IN_FOLDER(sums_that_do_not_fit_are_refused),
-        IN_FOLDER(a_run_comes_back_as_it_was_put),
-        IN_FOLDER(decisions_work_and_op_times_come_back_as_they_were_put),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_all_tests(NULL, NULL);
 }
