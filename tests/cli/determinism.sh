@@ -14,7 +14,9 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 ln -s "$tests/golden" golden
 ln -s "$tests/../models/studies" studies
-"$dynmo" import csv "$tests/../traces/recorded/gpt-freezing-cpu.csv.gz" -o trace.db >imported
+# The first two layers that freeze, after 70 and 80 iterations: longer tells no more, and takes long under valgrind.
+gzip -cd "$tests/../traces/recorded/gpt-freezing-cpu.csv.gz" | awk -F, '!/^[0-9]/ || $1 < 90' >recorded.csv
+"$dynmo" import csv recorded.csv -o trace.db >imported
 "$dynmo" simulate studies/freezing.json --trace trace.db --store run.db >simulated
 
 # hash_of ENVIRONMENT WORD...: of what the command writes to standard output

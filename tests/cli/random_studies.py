@@ -265,7 +265,7 @@ def check_points(asked, study, draw):
     names = draw.sample(list(axes), 2)
     study["vary"] = {name: axes[name] for name in names}
     asked.write(study, "v.json")
-    words = ["study", "v.json", "--json", "--draws", draw.choice(["0", "20"])]
+    words = ["study", "v.json", "--json", "--draws", draw.choice(["0", "0", "0", "20"])]
     code, whole, err = asked.ask(*words)
     asked.same("the study once more", asked.ask(*words, "--threads", "3"), (code, whole, err))
     if code != 0:

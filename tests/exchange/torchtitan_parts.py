@@ -1,6 +1,6 @@
 """Has torchtitan split a model by the settings that `dynmo export torchtitan` wrote.
 
-Usage: torchtitan_parts.py SETTINGS.py PLAN.json
+Usage: torchtitan_parts.py SETTINGS.py PLAN.json [SETTINGS.py PLAN.json]...
 
 torchtitan's own splitter makes the parts of a model with modules of the default names, and its own
 rule says which rank has which stages: every module must be in the part of its stage, once.
@@ -63,25 +63,30 @@ def stages_of(plan, rank):
     return tuple(rank + chunk * ranks for chunk in range(plan["chunks"]))
 
 
-settings = {}
-with open(sys.argv[1], encoding="utf-8") as text:
-    exec(compile(text.read(), sys.argv[1], "exec"), settings)
-with open(sys.argv[2], encoding="utf-8") as text:
-    wanted_plan = json.load(text)
-taken = dataclasses.replace(ParallelismConfig(), **settings["parallelism"])
-wanted, block_count = wanted_modules(wanted_plan)
-names = taken.module_fqns_per_model_part
-assert len(names) == len(wanted), names
-whole = Model(block_count)
+def check(settings_path, plan_path):
+    settings = {}
+    with open(settings_path, encoding="utf-8") as text:
+        exec(compile(text.read(), settings_path, "exec"), settings)
+    with open(plan_path, encoding="utf-8") as text:
+        wanted_plan = json.load(text)
+    taken = dataclasses.replace(ParallelismConfig(), **settings["parallelism"])
+    wanted, block_count = wanted_modules(wanted_plan)
+    names = taken.module_fqns_per_model_part
+    assert len(names) == len(wanted), names
+    whole = Model(block_count)
+    for stage, module_names in enumerate(names):
+        held = modules_in(_split_module(whole, module_names))
+        assert held == wanted[stage], (stage, held, wanted[stage])
+    for rank in range(taken.pipeline_parallel_degree):
+        held = _get_pp_rank_to_stage_indices_mapping(
+            rank, taken.pipeline_parallel_degree, taken.pipeline_parallel_schedule, len(names)
+        )
+        assert held == stages_of(wanted_plan, rank), (rank, held)
+    print(f"{len(names)} parts as planned, on {taken.pipeline_parallel_degree} ranks")
+
+
 for recomputation in (FullAC, SelectiveAC):  # by these names points of studies are exported
     recomputation.Config()
-for stage, module_names in enumerate(names):
-    held = modules_in(_split_module(whole, module_names))
-    assert held == wanted[stage], (stage, held, wanted[stage])
-for rank in range(taken.pipeline_parallel_degree):
-    held = _get_pp_rank_to_stage_indices_mapping(
-        rank, taken.pipeline_parallel_degree, taken.pipeline_parallel_schedule, len(names)
-    )
-    assert held == stages_of(wanted_plan, rank), (rank, held)
-print(f"{len(names)} parts as planned, on {taken.pipeline_parallel_degree} ranks\n"
-      f"torchtitan {importlib.metadata.version('torchtitan')}, torch {torch.__version__}")
+for each_settings, each_plan in zip(sys.argv[1::2], sys.argv[2::2]):
+    check(each_settings, each_plan)
+print(f"torchtitan {importlib.metadata.version('torchtitan')}, torch {torch.__version__}")

@@ -8,11 +8,31 @@ program=$1
 transport=$2
 launch=$(dirname "$0")/launch
 [ "$transport" = mpi ] || launch=${launch}_$transport
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
 
-# expect RANKS FAULT RANK MESSAGE: no more than patience limits how long it takes.
+# expect RANKS FAULT RANK MESSAGE: no more than patience limits how long it takes. All of them begin at once, as
+# their ranks do little but wait; `ended` says how.
+count=0
+begun=''
 expect() {
+    count=$((count + 1))
+    tell "$folder/$count" "$@" &
+    begun="$begun $!"
+}
+
+ended() {
+    for each in $begun; do
+        code=0
+        wait "$each" || code=$?
+        [ "$code" -eq 0 ] || exit "$code"
+    done
+    begun=''
+}
+
+tell() { # tell OUT RANKS FAULT RANK MESSAGE
+    out=$1
+    shift
     code=0
     timeout -k 10 240 "$launch" "$1" "$program" "$transport" "$1" "$2" "$3" >"$out" 2>&1 || code=$?
     if [ "$code" -eq 77 ]; then
@@ -46,6 +66,7 @@ if [ "$transport" = tcp ]; then
     expect 4 leaves 1 'rank 1 is lost: its connection was closed'
     expect 4 stops 1 "rank [0-3], $op [1-4] waits for rank 1"
     expect 2 waits 0 "rank [01], $op [12] waits for rank [01]"
+    ended
     exit 0
 fi
 expect 4 dies 2 'named by mpirun'
@@ -53,6 +74,7 @@ expect 4 dies 0 'named by mpirun'
 expect 4 leaves 1 'named by mpirun'
 expect 4 stops 1 "rank 1, $op 2: hangs: no rank has moved for 2 s"
 expect 2 waits 0 "rank 0, $op 1 waits for rank 1; rank 1, $op 2 waits for rank 0"
+ended
 
 # As if every two ranks had a machine of their own.
 export DYNMO_NODE_RANKS=2
@@ -60,3 +82,4 @@ expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
 expect 4 dies 3 'named by mpirun'
 expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 2 s"
 expect 4 interrupts 1 interrupted
+ended
