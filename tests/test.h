@@ -48,6 +48,12 @@ static inline int run_all_tests(CMFixtureFunction before, CMFixtureFunction afte
     return _cmocka_run_group_tests("tests", all_tests, test_count, before, after);
 }
 
+/// Random cases and repetitions are divided by it: sanitizers, which slow each down, still see
+/// every kind.
+#ifndef TEST_SHARE
+#define TEST_SHARE 1
+#endif
+
 #define assert_ok(call) assert_int_equal(call, STATUS_OK)
 
 #define require(call)                                                                              \

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "models/cost/config.h"
 #include "models/cost/dtype.h"
+#include "models/cost/layer_work.h"
 #include "models/cost/parallel.h"
 #include "models/shipped.h"
 
@@ -93,11 +94,24 @@ static status read_sizes(const ana_real_runs *runs, int row, real_sizes *sizes, 
     return STATUS_OK;
 }
 
+/// By our names, and "fused" for the kernels of today; MODEL_ATTENTION_COUNT of another word.
+static model_attention attention_of(const ana_real_runs *runs, int row)
+{
+    const char *named = ana_real_text(runs, row, ANA_REAL_ATTENTION);
+    if (named[0] == '\0' || strcasecmp(named, "fused") == 0) return MODEL_ATTENTION_FLASH;
+    int attention = 0;
+    while (attention < MODEL_ATTENTION_COUNT &&
+           strcasecmp(named, model_attention_name((model_attention)attention)) != 0) {
+        attention++;
+    }
+    return (model_attention)attention;
+}
+
 /// Frameworks that do not fuse attention are of a time before sequence parallelism and optimizers
 /// that are sharded as a matter of course.
 static bool is_fused(const ana_real_runs *runs, int row)
 {
-    return strcasecmp(ana_real_text(runs, row, ANA_REAL_ATTENTION), "unfused") != 0;
+    return attention_of(runs, row) != MODEL_ATTENTION_UNFUSED;
 }
 
 /// Letters and digits of a name, small.
@@ -284,6 +298,10 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     if (loss[0] != '\0' && !is_eager && strcasecmp(loss, "fused") != 0) {
         return refuse(runs, row, err, "loss is neither fused nor eager:", loss);
     }
+    if (attention_of(runs, row) == MODEL_ATTENTION_COUNT) {
+        return refuse(runs, row, err, "attention is none of fused, flash-2 and unfused:",
+                      ana_real_text(runs, row, ANA_REAL_ATTENTION));
+    }
     TRY(find_dtype(runs, row, &dtype, err));
     TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
     json_put_object(writer, "training");
@@ -309,7 +327,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
-    json_put_string(writer, "attention", fused ? "flash" : "unfused");
+    json_put_string(writer, "attention", model_attention_name(attention_of(runs, row)));
     json_put_bool(writer, "eager_loss", is_eager);
     json_end_object(writer);
     return STATUS_OK;

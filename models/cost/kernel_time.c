@@ -142,6 +142,12 @@ int64_t model_streams_ns(int64_t bytes, int64_t kernel_count, const model_hardwa
 /// Accelerating Mamba2 with Kernel Fusion, 2026), and that one is taken to reach half.
 static const double mamba_share = 0.26;
 
+/// What a multiprocessor reaches in FlashAttention-2, F and B together, with long sequences and
+/// heads of 128: its instructions are those of Ampere, which have not become faster with Hopper's
+/// others. Source: FlashAttention-3 (arXiv 2407.08608), figures 5 and 6, H100, where cuDNN has 500
+/// TFLOP/s.
+static const double flash_2_flop_per_s = 320e12 / 132;
+
 /// What flash kernels reach of the rate that they have with long sequences and heads of 128. What
 /// lies beside products costs as much as so many of a multiprocessor's products: the softmax of a
 /// pair however narrow the heads, the ends of tiles however short the sequence. It has not become
@@ -152,8 +158,11 @@ static double flash_share(const model_config *config, const model_shape *shape,
                           const model_hardware *hardware)
 {
     const double a100_flop_per_s = 312e12 / 108;
-    const double flop_per_s = (double)hardware->flop_per_s[model_dtype_wide(shape->dtype)] /
-                              hardware->multiprocessor_count;
+    double flop_per_s = (double)hardware->flop_per_s[model_dtype_wide(shape->dtype)] /
+                        hardware->multiprocessor_count;
+    if (shape->attention == MODEL_ATTENTION_FLASH_2) {
+        flop_per_s = fmin(flop_per_s, flash_2_flop_per_s / 0.6); // A100's has 0.6 of its rate
+    }
     const double pace = pow(flop_per_s / a100_flop_per_s, 0.6);
     const double beside_tokens = 350 * pace;
     const double beside_width = 40 * pace;
@@ -192,7 +201,7 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
                            model_pass pass, const model_hardware *hardware)
 {
     const model_dtype dtype = model_dtype_wide(shape->dtype);
-    const double rate = (double)hardware->flop_per_s[dtype] * hardware->attention_efficiency;
+    double rate = (double)hardware->flop_per_s[dtype] * hardware->attention_efficiency;
     const bool is_idle = work.flop == 0 || work.flop == INT64_MAX || work.bytes == INT64_MAX;
     if (is_idle || hardware->multiprocessor_count == 0) {
         return model_roofline_ns(work, rate, bandwidth_of(hardware));
@@ -202,6 +211,9 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
     }
     if (shape->attention == MODEL_ATTENTION_UNFUSED) {
         return whole_ns(unfused_ns(config, shape, work, pass, hardware));
+    }
+    if (shape->attention == MODEL_ATTENTION_FLASH_2) {
+        rate = fmin(rate, flash_2_flop_per_s * hardware->multiprocessor_count);
     }
     return model_roofline_ns(work, rate * flash_share(config, shape, hardware),
                              bandwidth_of(hardware));

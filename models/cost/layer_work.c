@@ -22,8 +22,9 @@ enum {
 
 const char *model_attention_name(model_attention attention)
 {
+    static const char *const names[] = {"flash", "flash-2", "unfused"};
     assert(attention < MODEL_ATTENTION_COUNT);
-    return attention == MODEL_ATTENTION_FLASH ? "flash" : "unfused";
+    return names[attention];
 }
 
 model_attention model_attention_find(const char *name)
@@ -390,8 +391,8 @@ static model_work attention_work(const gpu_share *share, const model_shape *shap
     const bool is_forward = pass == MODEL_PASS_FORWARD;
     if (share->slice.mamba_head_count > 0) return mamba_work(share, is_forward);
     if (share->slice.head_count == 0) return (model_work){0, 0};
-    return shape->attention == MODEL_ATTENTION_FLASH ? flash_work(share, shape, is_forward)
-                                                     : unfused_work(share, shape, is_forward);
+    return shape->attention == MODEL_ATTENTION_UNFUSED ? unfused_work(share, shape, is_forward)
+                                                       : flash_work(share, shape, is_forward);
 }
 
 /// Numbers that enter the activation function of an MLP or a shared expert, per token.

@@ -9,11 +9,12 @@
 
 typedef enum model_attention {
     MODEL_ATTENTION_FLASH,   ///< one kernel; causal: skips the half that the mask hides
+    MODEL_ATTENTION_FLASH_2, ///< the same by FlashAttention-2, whose instructions are Ampere's
     MODEL_ATTENTION_UNFUSED, ///< scores in memory, s x s per head, masked afterwards
     MODEL_ATTENTION_COUNT
 } model_attention;
 
-/// "flash" or "unfused". Static storage.
+/// "flash", "flash-2" or "unfused". Static storage.
 const char *model_attention_name(model_attention attention);
 
 /// MODEL_ATTENTION_COUNT if there is none of this name.

@@ -116,14 +116,15 @@ static status choose_shape(const model_config *config, const model_training *tra
     shape->attention =
         has_attention ? model_attention_find(training->attention) : MODEL_ATTENTION_FLASH;
     if (shape->attention == MODEL_ATTENTION_COUNT) {
-        return error_set(err, STATUS_INVALID, "attention '%.60s' is neither flash nor unfused",
+        return error_set(err, STATUS_INVALID,
+                         "attention '%.60s' is none of flash, flash-2 and unfused",
                          training->attention);
     }
+    const bool is_unfused = shape->attention == MODEL_ATTENTION_UNFUSED;
     model_assume(list, "attention", has_attention ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
-                 has_attention ? "" : "default", "%s",
-                 shape->attention == MODEL_ATTENTION_FLASH
-                     ? "flash, skips what the causal mask hides"
-                     : "unfused, computes what the mask hides");
+                 has_attention ? "" : "default", "%s, %s what the %smask hides",
+                 model_attention_name(shape->attention), is_unfused ? "computes" : "skips",
+                 is_unfused ? "" : "causal ");
     return STATUS_OK;
 }
 

@@ -13,7 +13,7 @@ typedef struct model_training {
     int sequence_length;           // tokens; default 2048, or what the model can take if less
     int microbatch_size;           // samples; default 1
     model_dtype dtype;             // of weights and activations; default bfloat16
-    const char *attention;         // "flash" (default, for every family) or "unfused"
+    const char *attention;         // "flash" (default, for every family), "flash-2" or "unfused"
     int state_bytes_per_parameter; // weights, gradients, optimizer, not sharded; default: Adam in
                                    // mixed precision, 2 + 4 + 12 (float32: 4 + 4 + 8)
     int gradient_bytes_per_parameter; // of them, and of what replicas reduce; default 4

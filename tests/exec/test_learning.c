@@ -57,7 +57,7 @@ static learning_run learn(const exec_model *model, const learning_way *way)
 static void assert_ways_learn_the_same(const exec_model *model, int way_count)
 {
     const learning_run one = learn(model, &learning_one_rank);
-    for (int index = 0; index < way_count; index++) {
+    for (int index = 0; index < way_count; index += TEST_SHARE) {
         const learning_run other = learn(model, &ways[index]);
         learning_assert_same(&one, &other);
         assert_true((other.migrated_bytes > 0) == (ways[index].plans[1].rank_count > 0));
@@ -94,7 +94,7 @@ TEST(every_measure_of_confidence_learns_the_same_under_every_plan)
         learning_way alone = learning_one_rank;
         twice.replica_count = alone.replica_count = 2;
         const learning_run one = learn(&model, &learning_one_rank);
-        for (int index = 0; index < WAY_COUNT; index++) {
+        for (int index = 0; index < WAY_COUNT; index += TEST_SHARE) {
             const learning_run other = learn(&model, &ways[index]);
             learning_assert_same(&one, &other);
         }
@@ -123,7 +123,7 @@ TEST(compressed_rows_learn_what_dense_products_do)
             const learning_run same = learn(&compressed, &way);
             learning_assert_same(&one, &same);
             assert_true(same.state_bytes < one.state_bytes / 3); // a fifth of the weights is left
-            for (int index = 0; index < WAY_COUNT; index++) {
+            for (int index = 0; index < WAY_COUNT; index += TEST_SHARE) {
                 if (replica_count > 1 && ways[index].plans[1].rank_count == 0) continue;
                 learning_way other_way = ways[index];
                 other_way.replica_count = replica_count;
@@ -140,7 +140,7 @@ static void assert_replicas_learn_the_same(exec_mechanism mechanism)
     learning_way way = learning_one_rank;
     way.replica_count = 2;
     const learning_run one = learn(&model, &way);
-    for (int index = 0; index < WAY_COUNT; index++) {
+    for (int index = 0; index < WAY_COUNT; index += TEST_SHARE) {
         if (ways[index].plans[1].rank_count == 0) continue;
         learning_way doubled = ways[index];
         doubled.replica_count = 2;
@@ -168,7 +168,7 @@ static void assert_shared_experts_learn_the_same(exec_model model, int replicas,
     model.moe.expert_parallel = shared;
     const learning_run one = learn(&model, &alone);
     learning_assert_same_losses(&all, &one);
-    for (int index = 0; index < WAY_COUNT; index++) {
+    for (int index = 0; index < WAY_COUNT; index += TEST_SHARE) {
         learning_way way = ways[index];
         if (way.plans[1].rank_count == 0 || learning_chunk_count(&way) * replicas > 4) continue;
         way.replica_count = replicas;
@@ -359,7 +359,7 @@ TEST(packed_documents_learn_the_same_under_every_plan)
         learning_way way = learning_one_rank;
         way.replica_count = replicas;
         const learning_run one = learn_packed(&packed, &way);
-        for (int index = 0; index < WAY_COUNT; index++) {
+        for (int index = 0; index < WAY_COUNT; index += TEST_SHARE) {
             if (replicas == 2 && ways[index].plans[1].rank_count == 0) continue;
             way = ways[index];
             way.replica_count = replicas;

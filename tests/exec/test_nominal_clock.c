@@ -317,7 +317,7 @@ TEST_BETWEEN(random_runs_are_executed_as_they_are_simulated, NULL, print_seed)
 {
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 60; seed++) {
+    for (uint64_t seed = 0; seed < 60 / TEST_SHARE; seed++) {
         const int ranks = rank_counts[seed % 6];
         last_seed = seed;
         draw_run(run, seed, ranks, 30 - ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
@@ -331,7 +331,7 @@ TEST_BETWEEN(ranks_that_decide_among_themselves_decide_as_the_simulator_does, NU
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
-    for (uint64_t seed = 0; seed < 36; seed++) {
+    for (uint64_t seed = 0; seed < 36 / TEST_SHARE; seed++) {
         last_seed = seed;
         const int ranks = rank_counts[seed % 6];
         draw_run(run, seed, ranks, 30 - ranks, 1, 6);
@@ -396,7 +396,7 @@ TEST_BETWEEN(released_ranks_come_and_go_as_simulated, NULL, print_seed)
     drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
     int grown = 0;
-    for (uint64_t seed = 0; seed < 60; seed++) {
+    for (uint64_t seed = 0; seed < 60 / TEST_SHARE; seed++) {
         rng generator = rng_init(seed, 1);
         last_seed = seed;
         const int ranks = 2 + pick(&generator, 4);
@@ -416,8 +416,8 @@ TEST_BETWEEN(released_ranks_come_and_go_as_simulated, NULL, print_seed)
         both_agree(run);
         count_repacks(run, &shrunk, &grown);
     }
-    assert_true(shrunk > 10);
-    assert_true(grown > 3);
+    assert_true(shrunk > 10 / TEST_SHARE);
+    assert_true(grown > 3 / TEST_SHARE);
     free(run);
 }
 

@@ -105,7 +105,7 @@ TEST(training_outside_its_limits_is_refused)
     assert_refused(&gpt, &(model_training){.state_bytes_per_parameter = 1025},
                    "state_bytes_per_parameter 1025 is outside [1, 1024]");
     assert_refused(&gpt, &(model_training){.attention = "sdpa"},
-                   "attention 'sdpa' is neither flash nor unfused");
+                   "attention 'sdpa' is none of flash, flash-2 and unfused");
     const model_hardware given = h100;
     h100.flop_per_s[MODEL_DTYPE_FLOAT32] = 0;
     assert_refused(&gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT32},

@@ -90,6 +90,29 @@ TEST(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded)
 
 /// cuDNN on GB200 takes 1.78 times as long for a FLOP with 1024 tokens as with 16384 (heads of 64,
 /// causal: 627 and 1115 TFLOP/s).
+/// On Ampere FlashAttention-2 is what flash kernels are; on Hopper others are faster (320 TFLOP/s
+/// against a share of 0.52 of 989, with long sequences).
+TEST(flash_attention_2_has_not_become_faster_since_ampere)
+{
+    model_config config = {.query_key_dim = 128, .value_dim = 128};
+    model_shape shape = {.sequence_length = 1 << 20, .dtype = MODEL_DTYPE_BFLOAT16};
+    const model_work work = {.flop = INT64_C(1000000000000)};
+    model_hardware gpu = round_gpu();
+    int64_t ns[2][2];
+    for (int is_hopper = 0; is_hopper < 2; is_hopper++) {
+        gpu.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(1000000000000) * (is_hopper ? 989 : 312);
+        gpu.multiprocessor_count = is_hopper ? 132 : 108;
+        gpu.attention_efficiency = is_hopper ? 0.52 : 0.6;
+        for (int is_second = 0; is_second < 2; is_second++) {
+            shape.attention = is_second ? MODEL_ATTENTION_FLASH_2 : MODEL_ATTENTION_FLASH;
+            ns[is_hopper][is_second] =
+                model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &gpu);
+        }
+    }
+    assert_int_equal(ns[0][0], ns[0][1]);
+    assert_close((double)ns[1][1] / (double)ns[1][0], 0.52 * 989 / 320, 0.001);
+}
+
 TEST(flash_loses_more_on_multiprocessors_that_multiply_faster)
 {
     model_hardware gpu = round_gpu();

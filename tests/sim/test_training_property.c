@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITERATIONS = 14, RUNS = 400 };
+enum { ITERATIONS = 14, RUNS = 400 / TEST_SHARE };
 
 /// A run, and what is known of it while it is played.
 typedef struct checked_run {
