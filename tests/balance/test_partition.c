@@ -328,7 +328,7 @@ static void assert_between(const bal_chain *chain, int64_t load, const int *firs
 
 TEST(one_chunk_equals_an_exhaustive_search)
 {
-    enum { INSTANCES = 12000 };
+    enum { INSTANCES = 12000 / TEST_SHARE };
     static const int stage_rank[STAGES] = {0, 1, 2, 3, 4, 5, 6, 7};
     rng random = rng_init(1, 1);
     int infeasible = 0;
