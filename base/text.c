@@ -105,24 +105,24 @@ static bool decimal_read(const char *text, size_t length, decimal *number)
     return true;
 }
 
-/// Most numbers: up to 18 digits with at most one point after the first, none of them below a ns.
+/// Most numbers: up to 19 digits with at most one point after the first, none of them below a ns.
 ///
 /// @return false for any other, which are read digit by digit
 static bool short_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value)
 {
-    int64_t number = 0;
+    uint64_t number = 0;
     size_t at = 0;
-    if (length > 18) return false;
+    if (length > 20 || (length == 20 && memchr(text, '.', length) == NULL)) return false;
     for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
-        number = number * 10 + (text[at] - '0');
+        number = number * 10 + (uint64_t)(text[at] - '0');
     }
     if (at == 0 || (at < length && text[at] != '.')) return false;
     for (at++; at < length && text[at] >= '0' && text[at] <= '9' && unit_ns > 1; at++) {
-        number = number * 10 + (text[at] - '0');
+        number = number * 10 + (uint64_t)(text[at] - '0');
         unit_ns /= 10;
     }
-    if (at < length || number > INT64_C(1000000000000000000) / unit_ns) return false;
-    *value = number * unit_ns;
+    if (at < length || number > (uint64_t)(INT64_MAX - 10) / (uint64_t)unit_ns) return false;
+    *value = (int64_t)number * unit_ns;
     return true;
 }
 

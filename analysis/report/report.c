@@ -201,8 +201,7 @@ status ana_report_figure(const ana_report *report, ana_figure figure, text_buffe
     }
 }
 
-/// From the doctype to the heading.
-static void begin_page(const char *title, text_buffer *out)
+void ana_page_begin(const char *title, text_buffer *out)
 {
     text_append(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>");
     text_append_escaped(out, title);
@@ -243,6 +242,11 @@ static void append_lead(const char *words, text_buffer *out)
     text_free(&piece);
 }
 
+void ana_page_figure(const char *svg, const char *caption, text_buffer *out)
+{
+    text_format(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", svg, caption);
+}
+
 /// The pictures that there are, each with what stands below it.
 static status append_figures(const ana_report *report, text_buffer *out, error_message *err)
 {
@@ -251,8 +255,7 @@ static status append_figures(const ana_report *report, text_buffer *out, error_m
         text_buffer svg = {0};
         drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
         if (drawn == STATUS_OK && svg.length > 0) {
-            text_format(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", svg.bytes,
-                        captions[figure]);
+            ana_page_figure(svg.bytes, captions[figure], out);
         }
         text_free(&svg);
     }
@@ -261,12 +264,16 @@ static status append_figures(const ana_report *report, text_buffer *out, error_m
     return STATUS_OK;
 }
 
-static void append_words(const char *words, text_buffer *out)
+void ana_page_words(const char *words, text_buffer *out)
 {
-    if (words == NULL) return;
     text_append(out, "<h2>The answer</h2>\n<div class=\"wide\"><pre>");
     text_append_escaped(out, words);
     text_append(out, "</pre></div>\n");
+}
+
+void ana_page_end(text_buffer *out)
+{
+    text_append(out, "</body></html>\n");
 }
 
 static void append_provenance(const ana_recorded *recorded, text_buffer *out)
@@ -286,11 +293,11 @@ static void append_provenance(const ana_recorded *recorded, text_buffer *out)
 status ana_report_write(const ana_report *report, text_buffer *out, error_message *err)
 {
     const ana_recorded *recorded = report->recorded;
-    begin_page(recorded->info.name, out);
+    ana_page_begin(recorded->info.name, out);
     if (recorded->answer != NULL) append_lead(recorded->words, out);
     TRY(append_figures(report, out, err));
-    append_words(recorded->words, out);
+    if (recorded->words != NULL) ana_page_words(recorded->words, out);
     append_provenance(recorded, out);
-    text_append(out, "</body></html>\n");
+    ana_page_end(out);
     return STATUS_OK;
 }

@@ -38,6 +38,18 @@ status ana_report_figure(const ana_report *report, ana_figure figure, text_buffe
 /// @return STATUS_BACKEND if gnuplot fails.
 status ana_report_write(const ana_report *report, text_buffer *out, error_message *err);
 
+// Parts of a page, of any answer.
+
+void ana_page_begin(const char *title, text_buffer *out);
+
+/// A picture with what stands below it.
+void ana_page_figure(const char *svg, const char *caption, text_buffer *out);
+
+/// What was printed.
+void ana_page_words(const char *words, text_buffer *out);
+
+void ana_page_end(text_buffer *out);
+
 // Pictures through gnuplot: a script in, an SVG out.
 
 /// The scripts of analysis/plots by name: "load", "series", "throughput", "timeline". Each

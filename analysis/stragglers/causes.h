@@ -121,5 +121,10 @@ void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, in
 void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdowns,
                             text_buffer *out);
 
+/// Appends what `dynmo report` shows of the run as one HTML page: one step's timelines, the heat
+/// map, and what is printed.
+void ana_stragglers_page(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                         const ana_causes *causes, int step, const char *title, text_buffer *out);
+
 /// The step that stragglers slowed most, as an index.
 int ana_slowest_step(const ana_op_run *run, const ana_slowdowns *slowdowns);

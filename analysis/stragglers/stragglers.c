@@ -1,6 +1,7 @@
 #include "analysis/stragglers/causes.h"
 
 #include "analysis/report/perfetto.h"
+#include "analysis/report/report.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -233,28 +234,46 @@ static void write_ops(const ana_op_run *run, const ana_op_step *step, const int6
     free(free_ns);
 }
 
+/// A step three times: as recorded, ideal, with all named causes mended.
+enum { RECORDED, IDEAL, MENDED, TIMELINES };
+
+static const char *const timeline_names[TIMELINES] = {"recorded", "ideal", "causes mended"};
+
+/// How many there are to show.
+static int timeline_count(const ana_causes *causes)
+{
+    return causes->named_count > 0 ? TIMELINES : MENDED;
+}
+
+/// When the ops of a step run, from its begin. @param begin_ns, end_ns [op_count] out
+static void time_ops(const ana_op_run *run, const ana_causes *causes, int step, int timeline,
+                     int64_t *begin_ns, int64_t *end_ns)
+{
+    const ana_op_step *of = &run->steps[step];
+    int64_t *duration_ns = memory_array((size_t)of->op_count, sizeof *duration_ns);
+    for (int op = 0; op < of->op_count; op++) {
+        begin_ns[op] = of->ops[op].begin_ns - of->begin_ns;
+        end_ns[op] = of->ops[op].end_ns - of->begin_ns;
+        duration_ns[op] = timeline == IDEAL
+                              ? run->ideal_ns[of->ops[op].name - 1]
+                              : (int64_t)(causes->mending[step][op] * (double)of->own_ns[op] + 0.5);
+    }
+    const ana_replay replay = {.duration_ns = duration_ns};
+    if (timeline != RECORDED) ana_op_step_replay(of, &replay, begin_ns, end_ns);
+    free(duration_ns);
+}
+
 void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, int step,
                              text_buffer *out)
 {
-    static const char *const titles[] = {"recorded", "ideal", "causes mended"};
     const ana_op_step *of = &run->steps[step];
-    const int timeline_count = causes->named_count > 0 ? 3 : 2;
-    int64_t *begin_ns = memory_array((size_t)of->op_count * 3, sizeof *begin_ns);
+    int64_t *begin_ns = memory_array((size_t)of->op_count * 2, sizeof *begin_ns);
     int64_t *end_ns = begin_ns + of->op_count;
-    int64_t *duration_ns = end_ns + of->op_count;
     ana_events events = ana_events_begin(out);
-    for (int timeline = 0; timeline < timeline_count; timeline++) {
+    for (int timeline = 0; timeline < timeline_count(causes); timeline++) {
         char title[64];
-        snprintf(title, sizeof title, "step %d, %s", of->step, titles[timeline]);
-        for (int op = 0; op < of->op_count; op++) {
-            begin_ns[op] = of->ops[op].begin_ns - of->begin_ns;
-            end_ns[op] = of->ops[op].end_ns - of->begin_ns;
-            duration_ns[op] =
-                timeline == 1 ? run->ideal_ns[of->ops[op].name - 1]
-                              : (int64_t)(causes->mending[step][op] * (double)of->own_ns[op] + 0.5);
-        }
-        const ana_replay replay = {.duration_ns = duration_ns};
-        if (timeline > 0) ana_op_step_replay(of, &replay, begin_ns, end_ns);
+        snprintf(title, sizeof title, "step %d, %s", of->step, timeline_names[timeline]);
+        time_ops(run, causes, step, timeline, begin_ns, end_ns);
         write_rows(run, &events, timeline + 1, title);
         write_ops(run, of, begin_ns, end_ns, &events, timeline + 1);
     }
@@ -264,7 +283,7 @@ void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, in
 
 void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdowns, text_buffer *out)
 {
-    enum { WIDTH = 56, HEIGHT = 18, LEFT = 76, TOP = 40 };
+    enum { CELL = 56, HEIGHT = 18, MARGIN = 76, TOP = 40 };
     double largest = 1.001;
     for (int worker = 0; worker < run->worker_count; worker++) {
         if (slowdowns->by[ANA_SLOW_WORKER][worker] > largest)
@@ -275,14 +294,14 @@ void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdown
                 "font-family=\"sans-serif\" font-size=\"11\">\n"
                 "<text x=\"4\" y=\"14\">slowdown by each worker alone, white 1, darkest %.3f"
                 "</text>\n",
-                LEFT + run->stage_count * WIDTH + 220, TOP + run->replica_count * HEIGHT + 8,
+                MARGIN + run->stage_count * CELL + 220, TOP + run->replica_count * HEIGHT + 8,
                 largest);
     for (int stage = 0; stage < run->stage_count; stage++) {
-        text_format(out, "<text x=\"%d\" y=\"%d\">stage %d</text>\n", LEFT + stage * WIDTH + 4,
+        text_format(out, "<text x=\"%d\" y=\"%d\">stage %d</text>\n", MARGIN + stage * CELL + 4,
                     TOP - 6, stage);
     }
     for (int worker = 0; worker < run->worker_count; worker++) {
-        const int x = LEFT + worker % run->stage_count * WIDTH;
+        const int x = MARGIN + worker % run->stage_count * CELL;
         const int y = TOP + worker / run->stage_count * HEIGHT;
         const double slowdown = slowdowns->by[ANA_SLOW_WORKER][worker];
         const double depth = slowdown > 1 ? (slowdown - 1) / (largest - 1) : 0;
@@ -293,10 +312,91 @@ void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdown
         text_format(out,
                     "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"rgb(255,%d,%d)\" "
                     "stroke=\"#ccc\"/>\n<text x=\"%d\" y=\"%d\">%.3f</text>\n",
-                    x, y, WIDTH, HEIGHT, 255 - (int)(depth * 140), 255 - (int)(depth * 200), x + 10,
+                    x, y, CELL, HEIGHT, 255 - (int)(depth * 140), 255 - (int)(depth * 200), x + 10,
                     y + 13, slowdown);
     }
     text_append(out, "</svg>\n");
+}
+
+/// The colours of the other pictures; collectives are grey, messages not drawn.
+static const char *color_of(trace_op_kind kind)
+{
+    static const char *const colors[] = {[TRACE_OP_FORWARD] = "#0072B2",
+                                         [TRACE_OP_BACKWARD_INPUT] = "#E69F00",
+                                         [TRACE_OP_BACKWARD_WEIGHT] = "#009E73",
+                                         [TRACE_OP_BACKWARD] = "#D55E00"};
+    if (kind <= TRACE_OP_BACKWARD) return colors[kind];
+    return row_of(kind) <= 1 ? "#bbb" : NULL;
+}
+
+enum { LEFT = 130, WIDTH = 860, ROW = 12, TITLE = 24 };
+
+/// One timeline, a row per worker. @param scale pixels of a ns
+static void draw_ops(const ana_op_run *run, const ana_op_step *step, const int64_t *begin_ns,
+                     const int64_t *end_ns, int top, double scale, text_buffer *out)
+{
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        text_format(out, "<text x=\"0\" y=\"%d\">replica %d, stage %d</text>\n",
+                    top + worker * ROW + 9, worker / run->stage_count, worker % run->stage_count);
+    }
+    for (int op = 0; op < step->op_count; op++) {
+        const char *color = color_of(step->ops[op].kind);
+        if (color == NULL) continue;
+        text_format(out, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
+                    LEFT + scale * (double)begin_ns[op], top + step->ops[op].rank * ROW,
+                    scale * (double)(end_ns[op] - begin_ns[op]), ROW - 1, color);
+    }
+}
+
+/// The timelines of a step below each other, as SVG, all on one time axis.
+static void draw_timelines(const ana_op_run *run, const ana_causes *causes, int step,
+                           text_buffer *out)
+{
+    const ana_op_step *of = &run->steps[step];
+    const int height = run->worker_count * ROW + TITLE;
+    int64_t *begin_ns = memory_array((size_t)of->op_count * 2, sizeof *begin_ns);
+    int64_t *end_ns = begin_ns + of->op_count;
+    double scale = 0;
+    text_format(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                "font-family=\"sans-serif\" font-size=\"10\">\n",
+                LEFT + WIDTH, timeline_count(causes) * height);
+    for (int timeline = 0; timeline < timeline_count(causes); timeline++) {
+        const int top = timeline * height + TITLE;
+        int64_t last_ns = 1;
+        time_ops(run, causes, step, timeline, begin_ns, end_ns);
+        for (int op = 0; op < of->op_count; op++) {
+            if (end_ns[op] > last_ns) last_ns = end_ns[op];
+        }
+        if (timeline == RECORDED) scale = WIDTH / (double)last_ns; // the longest
+        text_format(out, "<text x=\"%d\" y=\"%d\">step %d, %s: %s</text>\n", LEFT, top - 6,
+                    of->step, timeline_names[timeline], text_duration(last_ns).text);
+        draw_ops(run, of, begin_ns, end_ns, top, scale, out);
+    }
+    text_append(out, "</svg>\n");
+    free(begin_ns);
+}
+
+void ana_stragglers_page(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                         const ana_causes *causes, int step, const char *title, text_buffer *out)
+{
+    text_buffer part = {0};
+    ana_page_begin(title, out);
+    draw_timelines(run, causes, step, &part);
+    ana_page_figure(
+        part.bytes,
+        "The slowest step: as recorded; with every op at the mean of its kind; with the "
+        "named causes mended, if there are any. Blue: F; red: backward, or orange: B and "
+        "green: W; grey: collectives and others. White is idle.",
+        out);
+    text_clear(&part);
+    ana_straggler_heat_map(run, slowdowns, &part);
+    ana_page_figure(part.bytes, "The slowdown of the run by the ops of each worker alone.", out);
+    text_clear(&part);
+    ana_stragglers_print(run, slowdowns, causes, &part);
+    ana_page_words(part.bytes, out);
+    text_free(&part);
+    ana_page_end(out);
 }
 
 int ana_slowest_step(const ana_op_run *run, const ana_slowdowns *slowdowns)

@@ -130,9 +130,17 @@ static status export_torchtitan(const cli_arguments *arguments, arena *memory, t
                    err);
 }
 
-/// The rows that the options name; else before and after.
+/// The timelines of one or two stores.
+typedef struct chosen_timelines {
+    int count;
+    const ana_timeline *timelines[2 * ROWS_MAX];
+    int row_count; // of the first store
+    const char *rows[ROWS_MAX];
+} chosen_timelines;
+
+/// The rows that the options name; else before and after, of a second store those of the first.
 static int choose_rows(const cli_arguments *arguments, const ana_recorded *recorded,
-                       const char *labels[ROWS_MAX])
+                       const chosen_timelines *chosen, const char *labels[ROWS_MAX])
 {
     int count = 0;
     for (const char *label; count < ROWS_MAX; count++) {
@@ -141,6 +149,8 @@ static int choose_rows(const cli_arguments *arguments, const ana_recorded *recor
         labels[count] = label;
     }
     if (count > 0) return count;
+    if (chosen->row_count > 0) memcpy(labels, chosen->rows, sizeof chosen->rows);
+    if (chosen->row_count > 0) return chosen->row_count;
     const char *before = NULL;
     const char *after = NULL;
     ana_recorded_before_after(recorded, &before, &after);
@@ -149,28 +159,23 @@ static int choose_rows(const cli_arguments *arguments, const ana_recorded *recor
     return count;
 }
 
-/// The timelines of one or two stores.
-typedef struct chosen_timelines {
-    int count;
-    const ana_timeline *timelines[2 * ROWS_MAX];
-} chosen_timelines;
-
 /// Adds the rows of a run, each with the store in its name.
 static status add_rows(const cli_arguments *arguments, trace_store *store,
                        const ana_recorded *recorded, arena *memory, chosen_timelines *chosen,
                        error_message *err)
 {
-    const char *labels[ROWS_MAX];
+    const char *labels[ROWS_MAX] = {0};
     int iteration = -1;
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
     if (recorded->comparison == NULL) {
         return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " holds no comparison",
                          trace_store_path(store), recorded->info.run_id);
     }
-    const int count = choose_rows(arguments, recorded, labels);
+    const int count = choose_rows(arguments, recorded, chosen, labels);
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
     for (int row = 0; row < count; row++) {
+        labels[row] = arena_string(memory, labels[row]);
         TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
                                   err));
         if (cli_has(arguments, "--beside")) {
@@ -179,6 +184,8 @@ static status add_rows(const cli_arguments *arguments, trace_store *store,
         }
         chosen->timelines[chosen->count++] = &timelines[row];
     }
+    memcpy(chosen->rows, labels, sizeof labels);
+    chosen->row_count = count;
     return STATUS_OK;
 }
 

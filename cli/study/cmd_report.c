@@ -3,6 +3,8 @@
 
 #include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
+#include "analysis/stragglers/causes.h"
+#include "traces/store/op_table.h"
 
 /// The last timelines of `even` and of the fastest row, as far as there are.
 static void open_timelines(trace_store *store, const ana_recorded *recorded, arena *memory,
@@ -32,13 +34,35 @@ static status write_figure(const cli_arguments *arguments, const ana_report *rep
                      ana_figure_names[figure]);
 }
 
+/// The page of a trace of which every op was recorded: what `dynmo stragglers` says.
+static status write_stragglers(const cli_arguments *arguments, arena *memory, text_buffer *out)
+{
+    const char *path = cli_operand(arguments, 0);
+    trace_op_table table;
+    ana_op_run run;
+    ana_slowdowns slowdowns;
+    ana_causes causes;
+    TRY(trace_op_table_read(path, NULL, memory, &table, NULL));
+    TRY(ana_op_run_make(&table, memory, &run, NULL));
+    ana_slowdowns_of(&run, memory, &slowdowns);
+    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+    ana_stragglers_page(&run, &slowdowns, &causes, ana_slowest_step(&run, &slowdowns), path, out);
+    return STATUS_OK;
+}
+
 static status write_report(const cli_arguments *arguments, trace_store *store, arena *memory,
                            text_buffer *out, error_message *err)
 {
     ana_recorded recorded;
     ana_timeline pair[2];
     ana_report report = {.recorded = &recorded};
-    TRY(ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err));
+    const status opened =
+        ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
+    const bool is_asked = cli_has(arguments, "--run") || cli_has(arguments, "--figure");
+    if (opened != STATUS_OK && !is_asked && write_stragglers(arguments, memory, out) == STATUS_OK) {
+        return STATUS_OK; // no run, but a trace of ops
+    }
+    TRY(opened);
     if (recorded.comparison != NULL) open_timelines(store, &recorded, memory, pair, &report);
     const status result = cli_has(arguments, "--figure")
                               ? write_figure(arguments, &report, out, err)
@@ -70,7 +94,11 @@ const cli_command cli_command_report = {
         "left out. --figure writes one figure alone."
         "\n\n"
         "Of a what-if study that `dynmo study --store` kept: the answer in words, all points with "
-        "the Pareto set, and the whole printed answer with its error bars.",
+        "the Pareto set, and the whole printed answer with its error bars."
+        "\n\n"
+        "Of a store without a run, but with a trace of which every op was recorded: what `dynmo "
+        "stragglers` says, the slowest step as recorded, ideal and with the causes mended, and the "
+        "heat map of the workers.",
     .options =
         {
             {"--run", "NAME", .help = "The run by its name or number. Default: the newest."},

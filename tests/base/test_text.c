@@ -55,8 +55,20 @@ TEST(decimal_times_become_exact_nanoseconds)
         assert_true(ns == cases[index].ns);
     }
     // With an exponent they are read the longer way.
-    static const char *const plain[] = {
-        "0", "7.", "12.5", "0.000001", "123.456", "99.999", "4412427761328.982", "1.0005"};
+    static const char *const plain[] = {"0",
+                                        "7.",
+                                        "12.5",
+                                        "0.000001",
+                                        "123.456",
+                                        "99.999",
+                                        "1.0005",
+                                        "4412427761328.982",
+                                        "1669783687464181",
+                                        "1669783687464181.123",
+                                        "9223372036854775",
+                                        "9223372036854776",
+                                        "9999999999999999999",
+                                        "10000000000000000000"};
     for (size_t each = 0; each < sizeof plain / sizeof plain[0]; each++) {
         for (int64_t unit_ns = 1; unit_ns <= 1000000000; unit_ns *= 1000) {
             char longer[64];

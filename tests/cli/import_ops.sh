@@ -21,6 +21,10 @@ cmp one two || fail 'gzip and plain differ'
 "$dynmo" stragglers r.db --trace run --timeline steps.json --step 4 >/dev/null || fail 'pictures again'
 [ "$(grep -c '"name":"step 4, ' steps.json)" -eq 2 ] || fail 'the timelines are not recorded and ideal'
 grep -q 'stage 1</text>' workers.svg || fail 'the heat map has no stages'
+"$dynmo" report r.db -o page.html || fail 'report of a run of ops'
+[ "$(grep -c '>step [34], recorded: \|>step [34], ideal: \|>slowdown by each worker\|^slowdown [0-9.]*: 2 steps' page.html)" -ge 3 ] ||
+    fail 'the report has no timelines or heat map'
+"$dynmo" report r.db --figure timeline 2>&1 | grep -q "holds no complete run" || fail "a figure of a run of ops"
 refuse 2 "--step: 5 is none of the 2 steps, 3 to 4" stragglers r.db --trace run --timeline x.json --step 5
 refuse 2 "--layers: 3 numbers, the run has 2 stages" stragglers r.db --trace run --layers 1,2,3
 [ ! -e x.json ] || fail 'a refusal left a timeline'

@@ -61,6 +61,8 @@ sed "s/freezing.db/trace.db/" "$root/models/studies/freezing.json" >predicted.js
 "$dynmo" simulate predicted.json --store predicted.db >/dev/null || fail 'the prediction'
 "$dynmo" export perfetto runs.db --beside predicted.db --row 'partition on-change' --iteration 0 -o beside.json ||
     fail 'two stores in one export'
+"$dynmo" export perfetto runs.db --beside predicted.db -o same.json || fail 'two stores without a row'
+[ "$(grep -c '"process_name".*"partition on-change, ' same.json)" -eq 2 ] || fail 'another row is beside that of the run'
 for store in runs.db predicted.db; do
     grep -q "\"name\":\"partition on-change, $store, iteration 0" beside.json || fail "no timeline of $store"
 done

@@ -1,20 +1,25 @@
 """Has torch.distributed.pipelining load and run schedules that `dynmo export pytorch` wrote.
 
-Usage: run_schedules.py SCHEDULE.csv...
+Usage: run_schedules.py SCHEDULE.csv... [COSTS.json MAKESPAN:SCHEDULE.csv...]
 
 Each schedule is loaded by torch's own reader and played by as many processes as it has rows, over
 gloo on this machine, on a chain of small layers: one per stage, none like another. Every
 microbatch's loss and every stage's gradients must be those of the same chain in one process.
+Schedules after COSTS.json are played with ops that sleep as long as it says, in units of UNIT_S.
+Beside the last of them the others must take longer as their predicted makespans say.
 Exits 77 where torch is missing or too old.
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 
 WIDTH = 4
 ROWS = 3  # of a microbatch
+UNIT_S = 0.002
 
 
 def read_table(path):
@@ -32,12 +37,37 @@ def read_table(path):
     return rows, stages, microbatches
 
 
-def chain(torch, stages):
+def sleeping(torch, forward, backward_input, backward_weight):
+    """A layer whose ops sleep so many units: W on the way to the weight, B on that to the input."""
+
+    class Sleep(torch.autograd.Function):
+        @staticmethod
+        def forward(context, values, before, after):
+            context.after = after
+            time.sleep(before * UNIT_S)
+            return values.clone()
+
+        @staticmethod
+        def backward(context, gradient):
+            time.sleep(context.after * UNIT_S)
+            return gradient, None, None
+
+    class Layer(torch.nn.Linear):
+        def forward(self, values):
+            weight = Sleep.apply(self.weight, 0, backward_weight)
+            values = torch.nn.functional.linear(values, weight, self.bias).tanh()
+            return Sleep.apply(values, forward, backward_input)
+
+    return Layer(WIDTH, WIDTH).double()
+
+
+def chain(torch, stages, costs):
     """The same layers in every process."""
     torch.manual_seed(7)
+    kinds = ("forward_ns", "backward_input_ns", "backward_weight_ns")
     return [
-        torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh()).double()
-        for _ in range(stages)
+        sleeping(torch, *(costs[kind][stage] if costs else 0 for kind in kinds))
+        for stage in range(stages)
     ]
 
 
@@ -53,7 +83,7 @@ def loss_of(torch, output, target):
 
 def alone(torch, stages, microbatches):
     """Losses per microbatch and mean gradients of the chain in this process."""
-    layers = chain(torch, stages)
+    layers = chain(torch, stages, None)
     inputs, targets = batch(torch, microbatches)
     losses = []
     for number in range(microbatches):
@@ -67,17 +97,18 @@ def alone(torch, stages, microbatches):
     return losses, [[p.grad for p in layer.parameters()] for layer in layers]
 
 
-def play(torch, path, rank):
+def play(torch, path, rank, costs):
+    """Seconds of the longest rank, the least of three plays, where there are costs."""
     from torch.distributed.pipelining import PipelineStage
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
     rows, stage_count, microbatches = read_table(path)
     group = torch.distributed.new_group(list(range(len(rows))))
     if rank >= len(rows):
-        return
+        return None
     own = sorted({int(op[: len(op) - len(op.lstrip("0123456789"))]) for cell in rows[rank]
                   for op in cell.replace(")OVERLAP_F_B", "").lstrip("(").split(";")})
-    layers = chain(torch, stage_count)
+    layers = chain(torch, stage_count, costs)
     stages = [
         PipelineStage(layers[stage], stage, stage_count, torch.device("cpu"), group=group)
         for stage in own
@@ -91,10 +122,9 @@ def play(torch, path, rank):
         assert loaded == row, f"{path}: row {number + 1} was loaded as {loaded}"
     inputs, targets = batch(torch, microbatches)
     losses = []
-    schedule.step(
-        *([inputs] if 0 in own else []),
-        **({"target": targets, "losses": losses} if stage_count - 1 in own else {}),
-    )
+    arguments = [inputs] if 0 in own else []
+    named = {"target": targets, "losses": losses} if stage_count - 1 in own else {}
+    schedule.step(*arguments, **named)
     wanted_losses, wanted = alone(torch, stage_count, microbatches)
     if stage_count - 1 in own:
         found = [loss.item() for loss in losses]
@@ -106,6 +136,30 @@ def play(torch, path, rank):
     if rank == 0:
         print(f"{os.path.basename(path)}: {len(rows)} ranks, {stage_count} stages, "
               f"{microbatches} microbatches: losses and gradients as in one process")
+    plays = []
+    for _ in range(3 if costs else 0):
+        torch.distributed.barrier(group)
+        begin = time.monotonic()
+        schedule.step(*arguments, **named)
+        seconds = torch.tensor(time.monotonic() - begin)
+        torch.distributed.all_reduce(seconds, torch.distributed.ReduceOp.MAX, group)
+        plays.append(seconds.item())
+    return min(plays, default=None)
+
+
+def play_timed(torch, costs_path, schedules, rank):
+    """Beside the last schedule, the others must take longer as predicted, to half of the gain."""
+    with open(costs_path, encoding="utf-8") as file:
+        costs = json.load(file)
+    predicted = [int(schedule.partition(":")[0]) for schedule in schedules]
+    measured = [play(torch, schedule.partition(":")[2], rank, costs) for schedule in schedules]
+    if measured[-1] is None or rank != 0:
+        return
+    for wanted, found in zip(predicted, measured):
+        ratio, wanted_ratio = found / measured[-1], wanted / predicted[-1]
+        print(f"predicted {wanted} units, {wanted_ratio:.3f} of the last; "
+              f"measured {found / UNIT_S:.0f}, {ratio:.3f}")
+        assert abs(ratio - wanted_ratio) <= abs(wanted_ratio - 1) / 2, "not the predicted gain"
 
 
 def work(rank, size, meeting, paths):
@@ -115,8 +169,12 @@ def work(rank, size, meeting, paths):
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=size
     )
-    for path in paths:
-        play(torch, path, rank)
+    timed = len([path for path in paths if ":" not in path]) - 1
+    timed = timed if paths[timed].endswith(".json") else len(paths)
+    for path in paths[:timed]:
+        play(torch, path, rank, None)
+    if timed < len(paths):
+        play_timed(torch, paths[timed], paths[timed + 1 :], rank)
     if rank == 0:
         print(f"torch {torch.__version__}")
     torch.distributed.destroy_process_group()
@@ -131,7 +189,8 @@ def main():
     if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode != 0:
         print("skipped: no torch with pipelining schedules that load a CSV")
         return 77
-    size = max(len(read_table(path)[0]) for path in sys.argv[1:])
+    tables = [path.rpartition(":")[2] for path in sys.argv[1:] if path.endswith(".csv")]
+    size = max(len(read_table(path)[0]) for path in tables)
     with tempfile.TemporaryDirectory() as folder:
         meeting = os.path.join(folder, "meeting")
         ranks = [

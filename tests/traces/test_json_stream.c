@@ -55,6 +55,38 @@ static void expect_events(const char *text, int event_count, int malformed_count
     close_trace();
 }
 
+static bool is_kernel(void *context, const trace_json_event *event)
+{
+    ++*(int *)context;
+    return trace_json_equals(event->category, "kernel");
+}
+
+TEST(events_that_are_not_wanted_are_passed_over_and_counted)
+{
+    // The rest of such an event is not looked at, but for its end: brackets in strings are none.
+    const char text[] =
+        "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"args\":{\"b\":\"}]\",\"c\":[{}]}},\n"
+        "{\"name\":\"k\",\"ts\":7,\"cat\":\"kernel\",\"ph\":\"X\",\"dur\":8},\n"
+        "{\"cat\":\"kernel\",\"ts\":9}, {\"ts\":1}, "
+        "{\"cat\":\"cpu_op\",\"ph\":\"X\",\"name\":\"a\"}]";
+    int asked = 0;
+    open_bytes(text, sizeof text - 1);
+    trace_json_select(trace.json, is_kernel, &asked);
+
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
+    assert_true(trace_json_equals(trace.item.event.name, "k"));
+    assert_int_equal(trace.item.event.index, 1);
+    assert_int_equal(trace.item.event.duration.length, 1);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
+    assert_int_equal(trace.item.event.index, 2);
+    assert_null(trace.item.event.name.bytes);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
+    assert_int_equal(trace.item.kind, TRACE_JSON_END);
+    assert_int_equal(trace_json_event_count(trace.json), 5);
+    assert_int_equal(asked, 5);
+    close_trace();
+}
+
 TEST(members_and_events_come_in_file_order)
 {
     const char text[] = "{\"a\":1, \"traceEvents\" : [ {\"ph\":\"X\",\"ts\":1.5,\"x\":[{}],"

@@ -24,11 +24,13 @@ typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER, PART_DONE
 struct trace_json_stream {
     trace_stream *input;
     const char *name;
-    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES]
-    size_t begin;   // of what is not yet taken
-    size_t filled;  // bytes in buffer
-    int64_t before; // bytes of the file before buffer[0]
-    bool at_end;    // the input has no more
+    trace_json_is_wanted *is_wanted; // NULL: all are
+    void *context;                   // of is_wanted
+    char *buffer;                    // [TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES]
+    size_t begin;                    // of what is not yet taken
+    size_t filled;                   // bytes in buffer
+    int64_t before;                  // bytes of the file before buffer[0]
+    bool at_end;                     // the input has no more
     part part;
     bool is_array; // the events are the outermost value
     bool is_first; // no member, or no event, was taken yet
@@ -43,16 +45,6 @@ static inline bool is_blank(char byte)
 {
     return (unsigned char)byte <= ' ' &&
            (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r');
-}
-
-static inline scan_result skip_blanks(scan *text)
-{
-    const char *at = text->at;
-    while (at < text->end && is_blank(*at)) {
-        at++;
-    }
-    text->at = at;
-    return at < text->end ? SCAN_OK : SCAN_MORE;
 }
 
 #ifdef __SSE2__
@@ -73,6 +65,28 @@ static __m128i control_in(__m128i bytes)
     return _mm_cmpeq_epi8(_mm_max_epu8(bytes, last), last);
 }
 #endif
+
+static inline scan_result skip_blanks(scan *text)
+{
+    const char *at = text->at;
+#ifdef __SSE2__
+    if (text->end - at > 16) { // none or one; an indentation at once
+        text->at = at += *at == ' ';
+        if ((unsigned char)*at > ' ') return SCAN_OK;
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i inner = _mm_or_si128(equal_to(bytes, ' '), equal_to(bytes, '\t'));
+        const __m128i breaks = _mm_or_si128(equal_to(bytes, '\n'), equal_to(bytes, '\r'));
+        const int count = __builtin_ctzll(~bits_of(_mm_or_si128(inner, breaks)));
+        text->at = at += count;
+        if (count < 16) return SCAN_OK;
+    }
+#endif
+    while (at < text->end && is_blank(*at)) {
+        at++;
+    }
+    text->at = at;
+    return at < text->end ? SCAN_OK : SCAN_MORE;
+}
 
 static bool ends_run_of_string(char byte)
 {
@@ -126,6 +140,15 @@ static inline bool is_of_word(unsigned char byte)
 static inline scan_result skip_word(scan *text)
 {
     const char *at = text->at;
+#ifdef __SSE2__
+    if (text->end - at >= 16) { // the digits, '-' and '.' in front, at once
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i places = _mm_sub_epi8(bytes, _mm_set1_epi8('-'));
+        const __m128i in_range =
+            _mm_cmpeq_epi8(_mm_min_epu8(places, _mm_set1_epi8('9' - '-')), places);
+        at += __builtin_ctzll(~bits_of(_mm_andnot_si128(equal_to(bytes, '/'), in_range)));
+    }
+#endif
     while (at < text->end && is_of_word((unsigned char)*at)) {
         at++;
     }
@@ -193,11 +216,10 @@ static scan_result skip_block(scan *text, int64_t *depth, bool *passed)
 }
 #endif
 
-/// An object or array as a whole. Brackets are counted, not paired: what an event needs of its
-/// args is looked at when it is needed.
-static scan_result skip_container(scan *text)
+/// An object or array as a whole, or with depth 1 what is left of it. Brackets are counted, not
+/// paired: what an event needs of its args is looked at when it is needed.
+static scan_result skip_container(scan *text, int64_t depth)
 {
-    int64_t depth = 0;
     do {
         bool passed = false;
         scan_result result = SCAN_OK;
@@ -223,7 +245,7 @@ static inline scan_result skip_value(scan *text)
     if (*text->at == '"') return skip_string(text);
     if (*text->at != '{' && *text->at != '[') return skip_word(text);
     scan container = *text; // a copy: text can stay in registers
-    const scan_result result = skip_container(&container);
+    const scan_result result = skip_container(&container, 0);
     text->at = container.at;
     return result;
 }
@@ -309,9 +331,13 @@ static inline trace_json_slice *member_at(scan text, trace_json_event *event, si
     return NULL;
 }
 
-/// @param after out: where it ends; untouched on failure
-static scan_result scan_event(scan text, trace_json_event *event, const char **after)
+/// @param after     out: where it ends; untouched on failure
+/// @param is_wanted out
+static scan_result scan_event(const trace_json_stream *json, scan text, trace_json_event *event,
+                              const char **after, bool *is_wanted)
 {
+    bool is_asked = json->is_wanted == NULL;
+    *is_wanted = true;
     if (*text.at != '{') return SCAN_BAD;
     text.at++;
     scan_result result = skip_blanks(&text);
@@ -327,7 +353,17 @@ static scan_result scan_event(scan text, trace_json_event *event, const char **a
         if (result != SCAN_OK || (result = scan_value(&text, &value)) != SCAN_OK) return result;
         if ((result = scan_separator(&text, '}', &is_last)) != SCAN_OK) return result;
         if (place != NULL) *place = value;
+        if (is_asked || event->name.bytes == NULL || event->category.bytes == NULL ||
+            event->phase.bytes == NULL) {
+            continue;
+        }
+        is_asked = true;
+        *is_wanted = json->is_wanted(json->context, event);
+        if (*is_wanted || is_last) continue;
+        if ((result = skip_container(&text, 1)) != SCAN_OK) return result;
+        break;
     }
+    if (!is_asked) *is_wanted = json->is_wanted(json->context, event);
     *after = text.at;
     return SCAN_OK;
 }
@@ -352,6 +388,12 @@ void trace_json_give(trace_json_stream *json, const char *bytes, size_t length)
     assert(length <= TRACE_JSON_ITEM_BYTES_MAX);
     memcpy(json->buffer, bytes, length);
     json->filled = length;
+}
+
+void trace_json_select(trace_json_stream *json, trace_json_is_wanted *is_wanted, void *context)
+{
+    json->is_wanted = is_wanted;
+    json->context = context;
 }
 
 static int64_t position(const trace_json_stream *json)
@@ -605,11 +647,15 @@ static status next_event(trace_json_stream *json, trace_json_item *item, bool *f
     for (;;) {
         const scan text = scan_here(json);
         const char *after = text.at;
-        item->event = (trace_json_event){.index = json->event_count};
-        scan_result result = json->is_first ? scan_event(text, &item->event, &after) : SCAN_BAD;
+        static const trace_json_event none;
+        item->event = none;
+        item->event.index = json->event_count;
+        scan_result result =
+            json->is_first ? scan_event(json, text, &item->event, &after, found) : SCAN_BAD;
         if (result == SCAN_MORE && is_full(json)) result = SCAN_BAD;
         if (result == SCAN_BAD) {
             json->is_first = true;
+            *found = false;
             return resynchronise(json, err);
         }
         if (result == SCAN_OK) {
@@ -617,9 +663,9 @@ static status next_event(trace_json_stream *json, trace_json_item *item, bool *f
             json->event_count++;
             json->is_first = false;
             item->kind = TRACE_JSON_EVENT;
-            *found = true;
             return STATUS_OK;
         }
+        *found = false;
         if (json->at_end) return truncated(json, err, "an event");
         TRY(fill(json, err));
     }
@@ -667,6 +713,11 @@ status trace_json_next(trace_json_stream *json, trace_json_item *item, error_mes
     return STATUS_OK;
 }
 
+int64_t trace_json_event_count(const trace_json_stream *json)
+{
+    return json->event_count;
+}
+
 int64_t trace_json_malformed_count(const trace_json_stream *json)
 {
     return json->malformed_count;
@@ -683,7 +734,10 @@ trace_json_slice trace_json_find(trace_json_slice object, const char *key)
         trace_json_slice name;
         trace_json_slice value;
         if (scan_member(&text, &name, &value) != SCAN_OK) return none;
-        if (name.length == length + 2 && memcmp(name.bytes + 1, key, length) == 0) return value;
+        if (name.length == length + 2 && name.bytes[1] == *key &&
+            memcmp(name.bytes + 1, key, length) == 0) {
+            return value;
+        }
         if (scan_separator(&text, '}', &is_last) != SCAN_OK) return none;
     }
     return none;

@@ -12,6 +12,7 @@
 
 typedef enum event_kind {
     EVENT_OTHER,
+    EVENT_FLOW,
     EVENT_ANNOTATION,
     EVENT_LAUNCH,
     EVENT_DEVICE,
@@ -23,7 +24,8 @@ typedef enum event_kind {
 typedef enum reading_pass {
     PASS_ALL,
     PASS_CPU,       // operators of the CPU, where no device did anything
-    PASS_OPERATORS, // operators of the CPU, where no annotation divides the steps
+    PASS_OPERATORS, // operators of the CPU, where no annotation divides the steps; with sequences
+                    // where the profiler drew no arrows
     PASS_SEQUENCE   // forward and backward operators by their sequence numbers
 } reading_pass;
 
@@ -32,6 +34,8 @@ typedef struct reader {
     trace_recording *recording;
     kineto_collector collector;
     reading_pass pass;
+    event_kind kind;        // of the event at hand
+    bool has_sequences;     // they were read
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
     bool *is_annotated;     // [thread_count]
@@ -194,7 +198,6 @@ static status read_backward(reader *reading, const trace_json_event *event, erro
 {
     int64_t begin_ns = 0;
     int64_t end_ns = 0;
-    if (!is_autograd(event)) return STATUS_OK;
     TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
     kineto_collect_backward(&reading->collector, thread_of(event), begin_ns, end_ns);
     return STATUS_OK;
@@ -206,8 +209,6 @@ static status read_flow(reader *reading, const trace_json_event *event, error_me
     const bool is_target = trace_json_equals(event->phase, "f");
     uint32_t number = 0;
     int64_t begin_ns = 0;
-    if (!is_target && !trace_json_equals(event->phase, "s")) return STATUS_OK;
-    if (!trace_json_equals(event->category, "fwdbwd")) return STATUS_OK;
     if (!read_number(event->id, &number)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
     kineto_collect_link(&reading->collector, is_target, number, thread_of(event), begin_ns);
@@ -232,35 +233,61 @@ static status read_span(reader *reading, const trace_json_event *event, bool is_
     char name[KINETO_NAME_BYTES];
     int64_t begin_ns = 0;
     int64_t end_ns = 0;
-    if (is_operator && is_autograd(event)) return STATUS_OK;
     trace_json_text(event->name, name, sizeof name);
     TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
     kineto_collect_span(&reading->collector, name, is_operator, thread_of(event), begin_ns, end_ns);
     return STATUS_OK;
 }
 
-/// Of Python's functions, modules and garbage collection say something.
-static status read_python(reader *reading, const trace_json_event *event, error_message *err)
+static bool is_module(const trace_json_event *event)
 {
-    if (begins_with(event->name, "nn.Module: ")) return read_span(reading, event, false, err);
-    const bool is_pause =
-        begins_with(event->name, "Python GC") || begins_with(event->name, "gc.collect");
-    return is_pause ? read_annotation(reading, event, err) : STATUS_OK;
+    return begins_with(event->name, "nn.Module: ");
+}
+
+/// Of Python's functions, modules and garbage collection say something.
+static bool is_python_wanted(const trace_json_event *event)
+{
+    return is_module(event) || begins_with(event->name, "Python GC") ||
+           begins_with(event->name, "gc.collect");
+}
+
+/// What read_event reads; notes its kind.
+static bool is_event_wanted(void *context, const trace_json_event *event)
+{
+    reader *reading = context;
+    const bool is_complete = trace_json_equals(event->phase, "X");
+    const event_kind kind = is_complete ? kind_of(event->category) : EVENT_FLOW;
+    reading->kind = kind;
+    if (reading->pass != PASS_ALL) return kind == EVENT_CPU_OPERATOR;
+    if (kind == EVENT_PYTHON) return is_python_wanted(event);
+    if (kind == EVENT_CPU_OPERATOR) return is_autograd(event);
+    if (kind != EVENT_FLOW) return kind != EVENT_OTHER;
+    return trace_json_equals(event->category, "fwdbwd") &&
+           (trace_json_equals(event->phase, "f") || trace_json_equals(event->phase, "s"));
+}
+
+/// An operator of the CPU.
+static status read_operator(reader *reading, const trace_json_event *event, error_message *err)
+{
+    switch (reading->pass) {
+    case PASS_ALL:
+        return read_backward(reading, event, err);
+    case PASS_CPU:
+        return read_cpu_op(reading, event, err);
+    case PASS_OPERATORS:
+        if (reading->has_sequences) TRY(read_sequence(reading, event, err));
+        return is_autograd(event) ? STATUS_OK : read_span(reading, event, true, err);
+    case PASS_SEQUENCE:
+        break;
+    }
+    return read_sequence(reading, event, err);
 }
 
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)
 {
-    if (!trace_json_equals(event->phase, "X")) {
-        return reading->pass == PASS_ALL ? read_flow(reading, event, err) : STATUS_OK;
-    }
-    const event_kind kind = kind_of(event->category);
-    if (reading->pass != PASS_ALL) {
-        if (kind != EVENT_CPU_OPERATOR) return STATUS_OK;
-        if (reading->pass == PASS_OPERATORS) return read_span(reading, event, true, err);
-        return reading->pass == PASS_CPU ? read_cpu_op(reading, event, err)
-                                         : read_sequence(reading, event, err);
-    }
-    switch (kind) {
+    switch (reading->kind) {
+    case EVENT_FLOW:
+        return read_flow(reading, event, err);
     case EVENT_ANNOTATION:
         return read_annotation(reading, event, err);
     case EVENT_LAUNCH:
@@ -268,9 +295,10 @@ static status read_event(reader *reading, const trace_json_event *event, error_m
     case EVENT_DEVICE:
         return read_device_op(reading, event, err);
     case EVENT_PYTHON:
-        return read_python(reading, event, err);
+        return is_module(event) ? read_span(reading, event, false, err)
+                                : read_annotation(reading, event, err);
     case EVENT_CPU_OPERATOR:
-        return read_backward(reading, event, err);
+        return read_operator(reading, event, err);
     case EVENT_OTHER:
         break;
     }
@@ -323,7 +351,6 @@ static status read_items(reader *reading, trace_json_stream *json, error_message
         TRY(trace_json_next(json, &item, err));
         switch (item.kind) {
         case TRACE_JSON_EVENT:
-            reading->recording->event_count++;
             TRY(read_event(reading, &item.event, err));
             break;
         case TRACE_JSON_MEMBER:
@@ -344,12 +371,12 @@ static status read_file(reader *reading, error_message *err)
     TRY(source->bytes != NULL
             ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
-    recording->event_count = 0;
     trace_json_stream *json = trace_json_open(stream, source->path);
+    trace_json_select(json, is_event_wanted, reading);
     const status result = read_items(reading, json, err);
     if (result == STATUS_OK) {
         recording->malformed_count = trace_json_malformed_count(json);
-        recording->event_count += recording->malformed_count;
+        recording->event_count = trace_json_event_count(json);
         recording->input = trace_stream_input(stream);
         recording->input.path = source->path;
     }
@@ -397,6 +424,7 @@ static status read_sequences(reader *reading, error_message *err)
     const kineto_events *events = &reading->collector.events;
     if (trace_kineto_has_backward(events) || events->target_count > 0) return STATUS_OK;
     if (is_standard_input(reading) || events->backward_count == 0) return STATUS_OK;
+    if (reading->has_sequences) return STATUS_OK;
     reading->pass = PASS_SEQUENCE;
     return read_file(reading, err);
 }
@@ -406,10 +434,7 @@ static status find_structure(reader *reading, error_message *err)
 {
     if (reading->source->map != NULL) return STATUS_OK;
     if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
-        if (reading->collector.events.target_count == 0) {
-            reading->pass = PASS_SEQUENCE;
-            TRY(read_file(reading, err));
-        }
+        reading->has_sequences = reading->collector.events.target_count == 0;
         reading->pass = PASS_OPERATORS;
         TRY(read_file(reading, err));
     }
