@@ -118,8 +118,13 @@ static status check_base(const model_dynamism *dynamism, error_message *err)
 
 static void create_replicas(model_dynamism *dynamism)
 {
-    if (dynamism->instance.source_count == 0) dynamism->instance.source_count = 1;
-    const int count = dynamism->instance.source_count;
+    model_case_instance *instance = &dynamism->instance;
+    if (instance->source_count == 0) instance->source_count = 1;
+    for (int load_model = 0; load_model < MODEL_LOAD_COUNT; load_model++) {
+        model_load *load = &instance->load[load_model];
+        if (load->column_count == 0) load->column_count = 1;
+    }
+    const int count = instance->source_count;
     const size_t columns = (size_t)dynamism->base.microbatch_count;
     dynamism->replicas = arena_array(dynamism->memory, (size_t)count, sizeof *dynamism->replicas);
     dynamism->scale = arena_array(dynamism->memory, columns, sizeof(double));
@@ -429,9 +434,10 @@ static status check_columns(const model_dynamism *dynamism, const bal_layer_cost
 }
 
 /// Writes the costs of a replica: the base under a load.
-static status apply(model_dynamism *dynamism, const bal_layer_costs *base, const model_load *load,
-                    replica_costs *replica, int iteration, error_message *err)
+static status apply(model_dynamism *dynamism, const bal_layer_costs *base, replica_costs *replica,
+                    int iteration, error_message *err)
 {
+    const model_load *load = &dynamism->instance.load[dynamism->load_model];
     TRY(check_columns(dynamism, base, load, iteration, err));
     const int columns =
         base->microbatch_count > load->column_count ? base->microbatch_count : load->column_count;
@@ -483,14 +489,13 @@ static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *c
     const bool is_first = replica->iteration < 0;
     const bool has_same_base = !is_first && replica->base_version == dynamism->base_version;
     if (!has_same_base || replica->iteration != iteration) {
-        model_load load = {.column_count = 1};
         bool case_changed = false;
         TRY(dynamism->row->load_at(dynamism->instance.state, dynamism->load_model, iteration,
-                                   replica->replica, &load, &case_changed, err));
+                                   replica->replica, &case_changed, err));
         const bool is_held = has_same_base && replica->iteration == iteration - 1 &&
                              !case_changed && !dynamism->instance.varies;
         replica->iteration = -1; // until the costs are complete
-        if (!is_held) TRY(apply(dynamism, &base, &load, replica, iteration, err));
+        if (!is_held) TRY(apply(dynamism, &base, replica, iteration, err));
         replica->changed = case_changed;
     }
     replica->iteration = iteration;
@@ -525,22 +530,22 @@ static double mean_ns(const bal_layer_costs *base, int layer, int column)
 status model_dynamism_published_load(model_dynamism *dynamism, int iteration, int replica,
                                      int64_t *load_ns, error_message *err)
 {
+    const model_load *load = &dynamism->instance.load[MODEL_LOAD_PUBLISHED];
     bal_layer_costs base;
-    model_load load = {.column_count = 1};
     bool changed = false;
     assert(replica >= 0 && replica < dynamism->instance.source_count);
     TRY(ask_base(dynamism, iteration, &base, err));
     TRY(dynamism->row->load_at(dynamism->instance.state, MODEL_LOAD_PUBLISHED, iteration, replica,
-                               &load, &changed, err));
-    TRY(check_columns(dynamism, &base, &load, iteration, err));
+                               &changed, err));
+    TRY(check_columns(dynamism, &base, load, iteration, err));
     const int columns =
-        base.microbatch_count > load.column_count ? base.microbatch_count : load.column_count;
+        base.microbatch_count > load->column_count ? base.microbatch_count : load->column_count;
     for (int layer = 0; layer < dynamism->layer_count; layer++) {
         double sum = 0;
         for (int column = 0; column < columns; column++) {
-            const size_t cell = (size_t)layer * (size_t)load.column_count +
-                                (size_t)(load.column_count == 1 ? 0 : column);
-            const double factor = load.whole == NULL ? 1 : load.whole[cell];
+            const size_t cell = (size_t)layer * (size_t)load->column_count +
+                                (size_t)(load->column_count == 1 ? 0 : column);
+            const double factor = load->whole == NULL ? 1 : load->whole[cell];
             sum += mean_ns(&base, layer, column) * factor;
         }
         const double mean = sum / columns + 0.5;
