@@ -327,7 +327,7 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
     if (study->trace_path != NULL || !json_is_missing(study->dynamism)) return;
     double forward = 0;
     for (int row = 0; row < costs->layers.layer_count; row++) {
-        forward += (double)costs->forward_flop[row];
+        forward += (double)costs->flop[MODEL_PASS_FORWARD][row];
     }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
     point->flop_per_s = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /

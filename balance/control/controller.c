@@ -305,10 +305,7 @@ static status check_options(const bal_controller_options *options, error_message
     if (ranks < 1 || ranks > BAL_RANKS_MAX) {
         return error_set(err, STATUS_INVALID, "%d ranks are outside [1, %d]", ranks, BAL_RANKS_MAX);
     }
-    if (options->layer_count < 1 || options->layer_count > BAL_LAYERS_MAX) {
-        return error_set(err, STATUS_INVALID, "layer_count %d is outside [1, %d]",
-                         options->layer_count, BAL_LAYERS_MAX);
-    }
+    TRY(check_int_range("layer_count", options->layer_count, 1, BAL_LAYERS_MAX, err));
     if (bal_schedule_family_find(options->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
     }

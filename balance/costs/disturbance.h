@@ -82,6 +82,3 @@ typedef enum bal_draw_purpose {
 /// @param what  [0, 2^40) which of its purpose: a rank, or a row of ops
 rng bal_disturbance_stream(uint64_t seed, bal_draw_purpose purpose, int64_t iteration,
                            uint64_t what);
-
-/// A normal number, as told above. Takes three words of the stream.
-double bal_disturbance_normal(rng *generator);

@@ -331,16 +331,10 @@ bal_migration_options bal_migration_options_default(void)
     return (bal_migration_options){.neighbour_iterations = 100};
 }
 
-static status check_ratio(double value, double limit, const char *name, error_message *err)
-{
-    if (value >= 0 && value <= limit) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %g is outside [0, %g]", name, value, limit);
-}
-
 status bal_migration_options_check(const bal_migration_options *options, error_message *err)
 {
-    TRY(check_ratio(options->slack_ratio, 1000, "slack_ratio", err));
-    TRY(check_ratio(options->hysteresis_ratio, 1, "hysteresis_ratio", err));
+    TRY(check_real_range("slack_ratio", options->slack_ratio, 0, 1000, err));
+    TRY(check_real_range("hysteresis_ratio", options->hysteresis_ratio, 0, 1, err));
     if (options->neighbour_iterations >= 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "neighbour_iterations %d is negative",
                      options->neighbour_iterations);

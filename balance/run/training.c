@@ -14,10 +14,7 @@ static status check_slow_ranks(const bal_training *training, error_message *err)
 {
     for (int slow = 0; slow < training->slow_rank_count; slow++) {
         const bal_slow_rank *entry = &training->slow_ranks[slow];
-        if (entry->rank < 0 || entry->rank >= training->machine.rank_count) {
-            return error_set(err, STATUS_INVALID, "slow rank %d is outside [0, %d]", entry->rank,
-                             training->machine.rank_count - 1);
-        }
+        TRY(check_int_range("slow rank", entry->rank, 0, training->machine.rank_count - 1, err));
         if (!(entry->time_factor > 0 && entry->time_factor <= 1e6)) {
             return error_set(err, STATUS_INVALID,
                              "time_factor %g of slow rank %d is outside (0, 1000000]",
@@ -54,10 +51,7 @@ status bal_training_check(const bal_training *training, error_message *err)
                          "schedule %s keeps two copies of the weights; training runs have one",
                          training->schedule);
     }
-    if (training->round_count < 0 || training->round_count > BAL_ROUNDS_MAX) {
-        return error_set(err, STATUS_INVALID, "round_count %d is outside [0, %d]",
-                         training->round_count, BAL_ROUNDS_MAX);
-    }
+    TRY(check_int_range("round_count", training->round_count, 0, BAL_ROUNDS_MAX, err));
     if (bal_disturbance_is_drawn_per_op(&training->disturbance) &&
         training->data_parallel > BAL_DRAWN_REPLICAS_MAX) {
         return error_set(err, STATUS_INVALID, "data_parallel %d of drawn times is above %d",

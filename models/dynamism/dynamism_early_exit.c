@@ -2,7 +2,6 @@
 /// fewer.
 #include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
-#include "models/random_draw.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -283,7 +282,7 @@ static double keep_at(const exit_state *exits, int iteration)
     enum { EXPONENT_MAX = 700 };
     const int step = iteration - iteration % exits->interval;
     const double exponent = step / exits->confidence_iterations;
-    const double confident = exponent < EXPONENT_MAX ? model_portable_exp(-exponent) : 0;
+    const double confident = exponent < EXPONENT_MAX ? rng_portable_exp(-exponent) : 0;
     return exits->keep_final + (exits->keep_initial - exits->keep_final) * confident;
 }
 

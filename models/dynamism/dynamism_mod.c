@@ -2,7 +2,6 @@
 /// residual stream. Blocks with experts route those that take part once more, to experts.
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/expert_load.h"
-#include "models/random_draw.h"
 
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
@@ -202,7 +201,7 @@ static void draw(mod_state *mod, int iteration, int replica)
         if (!is_routed(mod, layer)) continue;
         rng random = model_case_stream(mod->seed, STREAM_ERROR, layer, iteration, replica);
         for (int column = 0; column < mod->column_count; column++) {
-            const double error = mod->predictor_error_ratio * model_draw_normal(&random);
+            const double error = mod->predictor_error_ratio * rng_normal(&random);
             const double share = mod->capacity_ratio * (1 + error);
             const double bounded = share < 0 ? 0 : share > 1 ? 1 : share;
             mod->share[(size_t)layer * (size_t)mod->column_count + (size_t)column] = bounded;

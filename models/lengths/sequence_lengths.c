@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
-#include "models/random_draw.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@ int model_sequence_length(const model_sequence_lengths *lengths, int64_t index)
     rng random = rng_init(lengths->seed, (uint64_t)index);
     const double spread = lengths->spread;
     const double drawn =
-        lengths->mean * model_portable_exp(spread * (model_draw_normal(&random) - spread / 2));
+        lengths->mean * rng_portable_exp(spread * (rng_normal(&random) - spread / 2));
     if (drawn >= lengths->longest) return lengths->longest;
     return drawn < 1.5 ? 1 : (int)(drawn + 0.5);
 }

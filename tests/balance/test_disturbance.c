@@ -18,7 +18,7 @@ TEST(normal_numbers_have_mean_0_and_variance_1_and_end_at_6)
     double largest = 0;
 
     for (int draw = 0; draw < DRAWS; draw++) {
-        const double z = bal_disturbance_normal(&generator);
+        const double z = rng_normal(&generator);
         sum += z;
         squares += z * z;
         fourth += z * z * z * z;
@@ -37,7 +37,7 @@ TEST(numbers_are_the_same_on_every_machine)
     int64_t found[3];
 
     for (int draw = 0; draw < 3; draw++) {
-        found[draw] = (int64_t)(bal_disturbance_normal(&generator) * 65536);
+        found[draw] = (int64_t)(rng_normal(&generator) * 65536);
     }
 
     const int64_t expected[] = {44999, 21227, 34952};
