@@ -151,7 +151,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
                            error_message *err)
 {
     assert(policy >= 0 && policy < SIM_POLICY_COUNT);
-    TRY(bal_schedule_check(schedule, NULL, err));
+    TRY(bal_schedule_check(schedule, err));
     sim_dispatch *created = arena_array(memory, 1, sizeof *created);
     created->schedule = schedule;
     created->policy = policy;

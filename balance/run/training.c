@@ -62,7 +62,7 @@ status bal_training_check(const bal_training *training, error_message *err)
 }
 
 status bal_training_controller(const bal_training *training, const bal_evaluator *evaluator,
-                               bal_controller **out, error_message *err)
+                               arena *memory, bal_controller **out, error_message *err)
 {
     const bal_controller_options options = {
         .balancer = training->balancer,
@@ -86,7 +86,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .peak_book = training->peak_book,
         .plan_book = training->plan_book,
     };
-    return bal_controller_create(&options, out, err);
+    return bal_controller_create(&options, memory, out, err);
 }
 
 bool bal_training_is_profiled(const bal_training *training, int iteration, bool is_announced)

@@ -57,17 +57,15 @@ typedef struct bal_slow_rank {
 typedef struct bal_training_iteration {
     int iteration;
     int64_t iteration_ns;
-    int64_t pipeline_ns;    // of it: makespan or span
-    int64_t reduction_ns;   // of it: gradients, beyond the pipeline
-    int64_t profile_ns;     // of it
-    int64_t decision_ns;    // of it
-    int64_t migration_ns;   // of it
-    bool is_network_shared; // messages occupied ranks or links that others waited for
-    bool validates_behind;  // its step did not wait for the norm of all gradients
-    int round_count;        // of gradient accumulation; 0: 1. A timeline is of the first
-    bal_metrics metrics;    // of the slowest replica, the first of several
-    bool changed;           // the model had changed before it
-    bal_action action;      // what the controller decided after it, and why
+    int64_t pipeline_ns;  // of it: makespan or span
+    int64_t reduction_ns; // of it: gradients, beyond the pipeline
+    int64_t profile_ns;   // of it
+    int64_t decision_ns;  // of it
+    int64_t migration_ns; // of it
+    int round_count;      // of gradient accumulation; 0: 1. A timeline is of the first
+    bal_metrics metrics;  // of the slowest replica, the first of several
+    bool changed;         // the model had changed before it
+    bal_action action;    // what the controller decided after it, and why
     bal_reason reason;
     bool was_asked;  // a decision was made
     bool rebalanced; // layers moved
@@ -180,12 +178,12 @@ status bal_training_check(const bal_training *training, error_message *err);
 
 /// Makes the controller of a run.
 ///
-/// @param evaluator borrowed until the controller is destroyed; NULL: none, see
+/// @param evaluator borrowed as long as the controller is used; NULL: none, see
 ///                  bal_controller_options
-/// @param out       owned by the caller, who releases it with bal_controller_destroy
+/// @param memory    that the controller lives and ends with
 /// @return what bal_controller_create refuses
 status bal_training_controller(const bal_training *training, const bal_evaluator *evaluator,
-                               bal_controller **out, error_message *err);
+                               arena *memory, bal_controller **out, error_message *err);
 
 /// Whether a decision may look at the layers of an iteration. Without announcements only measuring
 /// tells whether the model has changed; plans kept in the shadow see every iteration.

@@ -635,8 +635,8 @@ status model_costs_from_files(const char *config_name_or_path, const char *hardw
 {
     model_config config;
     model_hardware hardware;
-    TRY(model_config_open(config_name_or_path, memory, &config, err));
-    TRY(model_hardware_open(hardware_name_or_path, memory, &hardware, err));
+    TRY(model_config_open(config_name_or_path, NULL, memory, &config, err));
+    TRY(model_hardware_open(hardware_name_or_path, NULL, memory, &hardware, err));
     return model_costs_build(&config, &hardware, training, config_name_or_path,
                              hardware_name_or_path, memory, costs, err);
 }

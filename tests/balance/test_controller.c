@@ -41,11 +41,12 @@ static bal_controller_options options_with(const char *balancer, const char *pol
 }
 
 static bal_controller *controller; // that was started last
+static arena *controller_memory;
 
 static int end_controller(void **state)
 {
-    bal_controller_destroy(controller);
-    controller = NULL;
+    arena_destroy(controller_memory);
+    controller_memory = NULL;
     return 0;
 }
 
@@ -53,7 +54,8 @@ static bal_decision start_with(const bal_controller_options *options, const bal_
 {
     bal_decision decision;
     end_controller(NULL);
-    require(bal_controller_create(options, &controller, &why));
+    controller_memory = arena_create(1 << 16);
+    require(bal_controller_create(options, controller_memory, &controller, &why));
     require(bal_controller_start(controller, layers, &decision, &why));
     assert_int_equal(decision.reason, BAL_REASON_START);
     return decision;
@@ -399,7 +401,7 @@ TEST(wrong_options_are_refused)
     for (size_t row = 0; row < sizeof wrong / sizeof wrong[0]; row++) {
         bal_controller *made = NULL;
 
-        assert_fails(bal_controller_create(&wrong[row], &made, &why), STATUS_INVALID,
+        assert_fails(bal_controller_create(&wrong[row], NULL, &made, &why), STATUS_INVALID,
                      messages[row]);
         assert_null(made);
     }

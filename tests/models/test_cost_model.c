@@ -14,8 +14,8 @@ static model_hardware h100;
 static int prepare(void **state)
 {
     open_memory(state);
-    require(model_config_open("gpt-dynmo", memory, &gpt, &why));
-    require(model_hardware_open("models/plain-h100.json", memory, &h100, &why));
+    require(model_config_open("gpt-dynmo", NULL, memory, &gpt, &why));
+    require(model_hardware_open("models/plain-h100.json", NULL, memory, &h100, &why));
     return 0;
 }
 
@@ -283,7 +283,7 @@ TEST(some_layers_compute_again_spread_over_the_model)
 TEST(latent_attention_makes_queries_keys_and_values_again)
 {
     model_config config;
-    require(model_config_open("deepseek-v3", memory, &config, &why));
+    require(model_config_open("deepseek-v3", NULL, memory, &config, &why));
     model_training training = {.sequence_length = 4096};
     training.parallel.recompute = MODEL_RECOMPUTE_ACTIVATION;
     const model_costs before = build_model(&config, &training);
@@ -304,7 +304,7 @@ TEST(modules_of_prediction_are_layers_beside_the_head)
     const model_training training = {.sequence_length = 4096};
     model_config config;
     model_costs costs[3];
-    require(model_config_open("deepseek-v3", memory, &config, &why));
+    require(model_config_open("deepseek-v3", NULL, memory, &config, &why));
     assert_int_equal(config.prediction_layer_count, 1);
     for (int modules = 0; modules < 3; modules++) {
         config.prediction_layer_count = modules;
@@ -341,7 +341,7 @@ TEST(modules_of_prediction_are_layers_beside_the_head)
 TEST(replicas_reduce_dense_and_expert_parameters_apart)
 {
     model_config mixtral;
-    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
+    require(model_config_open("mixtral-8x7b", NULL, memory, &mixtral, &why));
     const model_training training = {
         .parallel = {.data = 16, .expert = 8, .sharding = MODEL_SHARDING_OPTIMIZER}};
 
@@ -550,7 +550,7 @@ TEST(any_degrees_are_refused_or_share_the_work)
     model_config mixtral;
     rng random = rng_init(7, 0);
     int built = 0;
-    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
+    require(model_config_open("mixtral-8x7b", NULL, memory, &mixtral, &why));
     for (int round = 0; round < 400; round++) {
         const model_training training = random_training(&random);
         model_training alone = training;
