@@ -49,9 +49,3 @@ status check_int_range(const char *name, int value, int min, int max, error_mess
     if (value >= min && value <= max) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, min, max);
 }
-
-status check_real_range(const char *name, double value, double min, double max, error_message *err)
-{
-    if (value >= min && value <= max) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %g is outside [%g, %g]", name, value, min, max);
-}

@@ -46,9 +46,6 @@ status error_about(error_message *err, status code, const char *name);
 /// @return STATUS_INVALID: name, number and [min, max]
 status check_int_range(const char *name, int value, int min, int max, error_message *err);
 
-/// The same; NaN is refused too.
-status check_real_range(const char *name, double value, double min, double max, error_message *err);
-
 /// Returns from the calling function with the status of expression unless it is STATUS_OK.
 #define TRY(expression)                                                                            \
     do {                                                                                           \

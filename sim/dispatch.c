@@ -221,6 +221,7 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
         row->link = is_forward ? network->forward_link[stage] : network->backward_link[stage];
         row->occupancy_ns = is_forward ? network->forward_occupancy_ns[stage]
                                        : network->backward_occupancy_ns[stage];
+        assert(row->link < 0 || row->occupancy_ns <= row->transfer_ns);
     }
 }
 
@@ -367,7 +368,6 @@ status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
                          const int64_t *memory_limit, const int64_t *start_ns,
                          bal_timeline *timeline, error_message *err)
 {
-    TRY(sim_network_check(dispatch->schedule, costs, &dispatch->network, err));
     if (memory_limit != NULL) {
         TRY(sim_claims_fill(dispatch->schedule, dispatch->policy, costs, memory_limit,
                             dispatch->claims, dispatch->need, err));

@@ -55,8 +55,7 @@ void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network
 ///                     of timeline->schedule; borrowed until the next play. Untouched on failure.
 /// @return STATUS_INFEASIBLE if a limit is below what the policy needs, naming rank, need and
 ///         limit; STATUS_INVALID if there is a limit and a microbatch leaves memory after it,
-///         naming the stage; if sim_network_check refuses the network; or if ranks wait for each
-///         other, naming them op by op.
+///         naming the stage; or if ranks wait for each other, naming them op by op.
 ///
 /// Time O(ops * (log(ranks) + chunks)), no allocation; where delays make messages overtake each
 /// other also O(1) per message that one overtakes.

@@ -278,10 +278,13 @@ static status move_to(bal_controller *controller, const bal_profile *profile,
     return STATUS_OK;
 }
 
-/// What needs stages is refused with balancers that have none.
-static status check_balancer(const bal_controller_options *options, error_message *err)
+/// Re-packing must fit the machine, and what needs stages is refused with balancers that have none.
+static status check_options(const bal_controller_options *options, error_message *err)
 {
     const bal_policy_kind kind = options->policy.kind;
+    const bool repacks = options->repack.kind != BAL_REPACK_NONE;
+    assert(options->balancer != NULL && options->schedule != NULL && options->change_ratio >= 0);
+    if (repacks) TRY(bal_repack_options_check(&options->repack, &options->machine, err));
     if (!options->balancer->owns_freely) return STATUS_OK;
     if (kind == BAL_POLICY_THRESHOLD || kind == BAL_POLICY_SHADOW) {
         char policy[BAL_POLICY_NAME_BYTES];
@@ -291,35 +294,9 @@ static status check_balancer(const bal_controller_options *options, error_messag
                          "allow",
                          policy, options->balancer->name);
     }
-    if (options->repack.kind == BAL_REPACK_NONE) return STATUS_OK;
+    if (!repacks) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the plans of %s have no stages to re-pack",
                      options->balancer->name);
-}
-
-static status check_options(const bal_controller_options *options, error_message *err)
-{
-    const int ranks = options->machine.rank_count;
-    assert(options->balancer != NULL && options->schedule != NULL);
-    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
-        return error_set(err, STATUS_INVALID, "%d ranks are outside [1, %d]", ranks, BAL_RANKS_MAX);
-    }
-    TRY(check_int_range("layer_count", options->layer_count, 1, BAL_LAYERS_MAX, err));
-    if (bal_schedule_family_find(options->schedule) == NULL) {
-        return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
-    }
-    if (bal_schedule_family_find(options->schedule)->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
-        return error_set(err, STATUS_INVALID,
-                         "schedule %s keeps two copies of the weights; training runs have one",
-                         options->schedule);
-    }
-    if (options->change_ratio < 0) {
-        return error_set(err, STATUS_INVALID, "change_ratio %g is negative", options->change_ratio);
-    }
-    TRY(bal_migration_options_check(&options->migration, err));
-    if (options->repack.kind != BAL_REPACK_NONE) {
-        TRY(bal_repack_options_check(&options->repack, &options->machine, err));
-    }
-    return check_balancer(options, err);
 }
 
 static void allocate(bal_controller *made, arena *memory)

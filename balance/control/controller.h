@@ -111,7 +111,8 @@ typedef struct bal_controller bal_controller;
 
 /// @param memory that the controller lives and ends with
 /// @param out    NULL on failure
-/// @return STATUS_INVALID naming the option that is wrong or missing, or what the schedule refuses.
+/// @return STATUS_INVALID: re-packing that does not fit the machine, or options that the balancer
+///         does not allow; what the schedule refuses
 status bal_controller_create(const bal_controller_options *options, arena *memory,
                              bal_controller **out, error_message *err);
 

@@ -3,47 +3,6 @@
 #include <math.h>
 #include <stddef.h>
 
-static status check_link(const bal_disturbed_link *link, int rank_count, error_message *err)
-{
-    const int ranks[] = {link->rank, link->other_rank};
-    for (int end = 0; end < 2; end++) {
-        if (ranks[end] >= 0 && ranks[end] < rank_count) continue;
-        return error_set(err, STATUS_INVALID, "rank %d of a disturbed link is outside [0, %d]",
-                         ranks[end], rank_count - 1);
-    }
-    if (link->rank == link->other_rank) {
-        return error_set(err, STATUS_INVALID, "a disturbed link from rank %d to itself",
-                         link->rank);
-    }
-    if (link->delay_ns < 0 || link->delay_ns > INT64_C(1000000000000)) {
-        return error_set(err, STATUS_INVALID,
-                         "delay_ns %lld of a disturbed link is outside [0, 1000000000000]",
-                         (long long)link->delay_ns);
-    }
-    return check_real_range("time_factor of a disturbed link", link->time_factor, 1, 1000, err);
-}
-
-status bal_disturbance_check(const bal_disturbance *disturbance, int rank_count, error_message *err)
-{
-    const bal_disturbance *it = disturbance;
-    TRY(check_real_range("op_sigma", it->op_sigma, 0, 1, err));
-    TRY(check_real_range("iteration_sigma", it->iteration_sigma, 0, 1, err));
-    TRY(check_real_range("rank_sigma", it->rank_sigma, 0, 1, err));
-    TRY(check_real_range("straggler_probability", it->straggler_probability, 0, 1, err));
-    TRY(check_real_range("message_sigma", it->message_sigma, 0, 1000, err));
-    TRY(check_real_range("message_factor", it->message_factor, 0, 1000, err));
-    TRY(check_real_range("message_factor_max", it->message_factor_max, 0, 1000, err));
-    if (it->straggler_probability > 0) {
-        TRY(check_real_range("straggler_factor", it->straggler_factor, 1, 1000, err));
-        TRY(check_real_range("straggler_iterations", it->straggler_iterations, 1,
-                             BAL_STRAGGLE_ITERATIONS_MAX, err));
-    }
-    for (int link = 0; link < it->link_count; link++) {
-        TRY(check_link(&it->links[link], rank_count, err));
-    }
-    return STATUS_OK;
-}
-
 bool bal_disturbance_has_rank_factors(const bal_disturbance *disturbance)
 {
     return disturbance->iteration_sigma > 0 || disturbance->rank_sigma > 0 ||

@@ -43,13 +43,6 @@ typedef struct bal_disturbance {
     int link_count;
 } bal_disturbance;
 
-/// Checks the limits above.
-///
-/// @param rank_count of the machine
-/// @return STATUS_INVALID naming what is outside its limits
-status bal_disturbance_check(const bal_disturbance *disturbance, int rank_count,
-                             error_message *err);
-
 /// Whether ranks are slower than their costs, now or then.
 bool bal_disturbance_has_rank_factors(const bal_disturbance *disturbance);
 

@@ -331,15 +331,6 @@ bal_migration_options bal_migration_options_default(void)
     return (bal_migration_options){.neighbour_iterations = 100};
 }
 
-status bal_migration_options_check(const bal_migration_options *options, error_message *err)
-{
-    TRY(check_real_range("slack_ratio", options->slack_ratio, 0, 1000, err));
-    TRY(check_real_range("hysteresis_ratio", options->hysteresis_ratio, 0, 1, err));
-    if (options->neighbour_iterations >= 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "neighbour_iterations %d is negative",
-                     options->neighbour_iterations);
-}
-
 /// The candidate with the smallest cost, then the fewest bytes, then the first; NULL: none.
 static candidate *cheapest(search *at, bool is_decided_only)
 {

@@ -49,9 +49,6 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
 {
     const int ranks = machine->rank_count;
     const int unit = bal_repack_unit(options);
-    TRY(check_real_range("tolerance_ratio", options->tolerance_ratio, 0, 1000, err));
-    TRY(check_real_range("grow_ratio", options->grow_ratio, 0, 1000, err));
-    TRY(check_real_range("load_threshold_ratio", options->load_threshold_ratio, 0, 1000, err));
     TRY(check_int_range("rank_count_min", options->rank_count_min, 0, ranks, err));
     TRY(check_int_range("target_rank_count", options->target_rank_count, 0, ranks, err));
     TRY(check_int_range("rank_unit", unit, 1, ranks, err));

@@ -168,12 +168,11 @@ typedef struct bal_training_result {
     int simulated_count;  // iterations that were played; the others repeated their input
 } bal_training_result;
 
-/// Checks what a run says of itself; the costs are checked as they come.
+/// Checks what the numbers of a run, each within its limits, do not say; costs are checked as they
+/// come.
 ///
-/// @return STATUS_INVALID for a count outside its limits, an unknown schedule or one
-///         with two copies of the weights, a slow rank that the
-///         machine does not have or without a factor in (0, 1000000], a disturbance outside its
-///         limits, or replicas or rounds of their own draws above BAL_DRAWN_REPLICAS_MAX.
+/// @return STATUS_INVALID for an unknown schedule or one with two copies of the weights, and for
+///         replicas of their own draws above BAL_DRAWN_REPLICAS_MAX
 status bal_training_check(const bal_training *training, error_message *err);
 
 /// Makes the controller of a run.
