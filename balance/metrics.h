@@ -3,7 +3,6 @@
 
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 
 #include <stdint.h>
 

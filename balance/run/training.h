@@ -21,7 +21,6 @@
 #include "balance/ports.h"
 #include "balance/repack/repack.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 

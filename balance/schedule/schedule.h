@@ -44,6 +44,14 @@ typedef struct bal_schedule {
     const bal_op *ops;   // [first_op[rank_count]] in the order in which each rank runs them
 } bal_schedule;
 
+/// What ran when: what a player returns, whether it simulated or executed. Times count from the
+/// begin of the iteration. The arrays belong to whoever made the timeline.
+typedef struct bal_timeline {
+    const bal_schedule *schedule;
+    int64_t *begin_ns; // [op_count] parallel to schedule->ops
+    int64_t *end_ns;   // [op_count]
+} bal_timeline;
+
 /// The stage, in model order, of a chunk of a rank of a schedule.
 static inline int bal_schedule_stage(const bal_schedule *schedule, int rank, int chunk)
 {
