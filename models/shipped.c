@@ -32,18 +32,6 @@ static status refuse(model_shipped_kind kind, const char *name, status code, err
                      text_suggestion(name, names, count, suggestion));
 }
 
-static status open_changed(const char *name, const char *text, const char *changes,
-                           json_document **document, error_message *err)
-{
-    text_buffer changed = {0};
-    status result = json_change(name, text, changes, &changed, err);
-    if (result == STATUS_OK) {
-        result = json_open_bytes(name, changed.bytes, changed.length, document, err);
-    }
-    text_free(&changed);
-    return result;
-}
-
 status model_shipped_open(model_shipped_kind kind, const char *name_or_path, const char *changes,
                           json_document **document, error_message *err)
 {
@@ -52,7 +40,7 @@ status model_shipped_open(model_shipped_kind kind, const char *name_or_path, con
     size_t length = 0;
     status result = STATUS_OK;
     if (text != NULL && changes != NULL) {
-        return open_changed(name_or_path, text, changes, document, err);
+        return json_open_changed(name_or_path, text, changes, document, err);
     }
     if (text != NULL) return json_open_bytes(name_or_path, text, strlen(text), document, err);
     if (changes == NULL) {
@@ -61,7 +49,7 @@ status model_shipped_open(model_shipped_kind kind, const char *name_or_path, con
     }
     result = file_read(name_or_path, CHANGED_FILE_BYTES_MAX, &bytes, &length, err);
     if (result != STATUS_OK) return refuse(kind, name_or_path, result, err);
-    result = open_changed(name_or_path, bytes, changes, document, err);
+    result = json_open_changed(name_or_path, bytes, changes, document, err);
     free(bytes);
     return result;
 }

@@ -1,5 +1,6 @@
 /// dynamism: how a load is applied to a base, what is refused, which shares hold, determinism; and
 /// the case mod, with factors worked out by hand over a base of round numbers.
+#include "base/rng.h"
 #include "tests/models/dynamism_fixture.h"
 
 #include <math.h>
