@@ -60,7 +60,6 @@ static bal_metrics totals_finish(const rank_totals *totals, int rank_count)
     const double total = (double)rank_count * (double)metrics.makespan_ns;
     const double busy = (double)metrics.busy_ns;
     metrics.bubble_ratio = (total - busy) / total;
-    metrics.bubble_overhead_ratio = (total - busy) / busy;
     metrics.zb_bubble_rate =
         (double)(metrics.span_ns - metrics.work_max_ns) / (double)metrics.span_ns;
     metrics.imbalance_ratio = (double)metrics.work_max_ns * rank_count / busy;
@@ -106,6 +105,20 @@ bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
     return totals_finish(&totals, rank_count);
 }
 
+void bal_timeline_sum(const bal_timeline *timeline, int64_t *begin_ns, int64_t *end_ns,
+                      int64_t *work_ns)
+{
+    const int *first_op = timeline->schedule->first_op;
+    for (int rank = 0; rank < timeline->schedule->rank_count; rank++) {
+        begin_ns[rank] = timeline->begin_ns[first_op[rank]];
+        end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];
+        work_ns[rank] = 0;
+        for (int op = first_op[rank]; op < first_op[rank + 1]; op++) {
+            work_ns[rank] += timeline->end_ns[op] - timeline->begin_ns[op];
+        }
+    }
+}
+
 int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind)
 {
     switch (kind) {
@@ -127,8 +140,7 @@ void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs,
         int64_t held = 0;
         int64_t largest = 0;
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, rank, chunk);
+            const int stage = bal_schedule_stage(schedule, rank, chunk);
             for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
                 change[chunk][kind] = bal_memory_change(costs, stage, (bal_op_kind)kind);
             }

@@ -3,22 +3,20 @@
 
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 
 #include <stdint.h>
 
 typedef struct bal_metrics {
-    int64_t makespan_ns; // first op begin to last op end over all ranks: an iteration's length
-                         // with a global barrier at the optimizer step
-    int64_t span_ns;     // largest over ranks of (last end - own first begin): the iteration's
-                         // length with post-validation; the zero-bubble papers' cost
-    int64_t busy_ns;     // sum of op times over all ranks
-    int64_t work_max_ns; // largest sum of op times of one rank
-    double bubble_ratio; // 1 - busy / (rank_count * makespan), in [0, 1)
-    double bubble_overhead_ratio; // idle / ideal = (rank_count * makespan - busy) / busy
-    double zb_bubble_rate;        // 1 - work_max / span
-    double imbalance_ratio;       // max / mean of the ranks' work, >= 1
-    double load_spread_ratio;     // (max - min) / mean of the ranks' work: the paper's Delta L
+    int64_t makespan_ns;      // first op begin to last op end over all ranks: an iteration's length
+                              // with a global barrier at the optimizer step
+    int64_t span_ns;          // largest over ranks of (last end - own first begin): the iteration's
+                              // length with post-validation; the zero-bubble papers' cost
+    int64_t busy_ns;          // sum of op times over all ranks
+    int64_t work_max_ns;      // largest sum of op times of one rank
+    double bubble_ratio;      // 1 - busy / (rank_count * makespan), in [0, 1)
+    double zb_bubble_rate;    // 1 - work_max / span
+    double imbalance_ratio;   // max / mean of the ranks' work, >= 1
+    double load_spread_ratio; // (max - min) / mean of the ranks' work: the paper's Delta L
     // Of an iteration of a run: bal_published_eq1_of its costs; else 0.
     double published_eq1_ratio;
     double published_eq1_unequal_ratio;
@@ -33,6 +31,10 @@ bal_metrics bal_metrics_of(const bal_timeline *timeline);
 /// @param begin_ns, end_ns, work_ns [rank_count] begin of its first op, end of its last, sum of all
 bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
                                  const int64_t *work_ns, int rank_count);
+
+/// What bal_metrics_of_ranks takes, of a timeline: [rank_count] each, out.
+void bal_timeline_sum(const bal_timeline *timeline, int64_t *begin_ns, int64_t *end_ns,
+                      int64_t *work_ns);
 
 /// 1 - busy / total of sums over many iterations or ranks; 0 where total is 0.
 double bal_bubble_ratio(double busy_ns, double total_ns);

@@ -184,7 +184,7 @@ static status read_order(json_value object, arena *memory, bal_plan *plan, error
         order->has_split |= ops[op].kind != OP_FORWARD && ops[op].kind != OP_BACKWARD;
     }
     error_message reason = {0};
-    if (bal_schedule_check(order, NULL, &reason) != STATUS_OK) {
+    if (bal_schedule_check(order, &reason) != STATUS_OK) {
         return json_error(value, STATUS_FORMAT, err, "%.200s", reason.message);
     }
     plan->order = order;

@@ -138,7 +138,6 @@ status bal_peak_book_find(bal_peak_book *book, const char *schedule, int rank_co
         return bal_rank_peaks_of(schedule, rank_count, chunk_count, microbatch_count, memory, peaks,
                                  err);
     }
-    if (book->memory == NULL) book->memory = arena_create(1 << 16);
     for (int entry = 0; entry < book->count; entry++) {
         if (book->entries[entry].schedule != family->name ||
             book->entries[entry].peaks.rank_count != rank_count ||
@@ -160,12 +159,6 @@ status bal_peak_book_find(bal_peak_book *book, const char *schedule, int rank_co
     copy_peaks(peaks, book->memory, &book->entries[book->count].peaks);
     book->count++;
     return STATUS_OK;
-}
-
-void bal_peak_book_free(bal_peak_book *book)
-{
-    arena_destroy(book->memory);
-    *book = (bal_peak_book){0};
 }
 
 void bal_stage_inflight_of(const bal_rank_peaks *peaks, bal_placement placement, int64_t *inflight)

@@ -39,10 +39,9 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
 
 enum { BAL_PEAKS_KEPT = 64 };
 
-/// Keeps peaks for who asks for the same ones again and again. Zero-initialise; release with
-/// bal_peak_book_free.
+/// Keeps peaks for who asks for the same ones again and again. Zero-initialise all but memory.
 typedef struct bal_peak_book {
-    arena *memory; // of all entries; NULL: none yet
+    arena *memory; // of all entries, and of nothing else
     int count;
     struct {
         const char *schedule; // static storage
@@ -57,8 +56,6 @@ typedef struct bal_peak_book {
 status bal_peak_book_find(bal_peak_book *book, const char *schedule, int rank_count,
                           int chunk_count, int microbatch_count, arena *memory,
                           bal_rank_peaks *peaks, error_message *err);
-
-void bal_peak_book_free(bal_peak_book *book);
 
 /// The largest number of microbatches that each stage holds at any of its rank's peaks.
 ///

@@ -1,4 +1,5 @@
-/// Random numbers that are the same on every machine: a seed, split per purpose.
+/// Random numbers, and functions of them, that are the same on every machine: a seed, split per
+/// purpose.
 #pragma once
 
 #include <stdint.h>
@@ -24,3 +25,11 @@ int64_t rng_between(rng *generator, int64_t low, int64_t high);
 
 /// Uniform in [0, 1) with 53 random bits.
 double rng_unit(rng *generator);
+
+/// Close to standard normal: mean 0, variance 1, within (-6, 6); the sum of twelve uniform numbers,
+/// exact in binary. Takes three words.
+double rng_normal(rng *generator);
+
+/// e to the x, within 2e-15 of it, for x in [-700, 700] (asserted): additions, products and
+/// comparisons only, as libm differs between systems.
+double rng_portable_exp(double x);

@@ -43,3 +43,9 @@ status error_about(error_message *err, status code, const char *name)
     (void)error_prefix(err, code, "%.100s", name);
     return code;
 }
+
+status check_int_range(const char *name, int value, int min, int max, error_message *err)
+{
+    if (value >= min && value <= max) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, min, max);
+}

@@ -41,6 +41,11 @@ status error_prefix(error_message *err, status code_if_null, const char *format,
 /// @param code returned as it is
 status error_about(error_message *err, status code, const char *name);
 
+/// Refuses a number outside its limits.
+///
+/// @return STATUS_INVALID: name, number and [min, max]
+status check_int_range(const char *name, int value, int min, int max, error_message *err);
+
 /// Returns from the calling function with the status of expression unless it is STATUS_OK.
 #define TRY(expression)                                                                            \
     do {                                                                                           \

@@ -239,9 +239,11 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     json_put_int64_array(&writer, "reduction_ns", costs->layers.reduction_ns, count);
     json_put_int64(&writer, "working_bytes", costs->working_bytes);
     write_part_arrays(&writer, costs);
-    json_put_int64_array(&writer, "forward_flop", costs->forward_flop, count);
-    json_put_int64_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
-    json_put_int64_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
+    json_put_int64_array(&writer, "forward_flop", costs->flop[MODEL_PASS_FORWARD], count);
+    json_put_int64_array(&writer, "backward_input_flop", costs->flop[MODEL_PASS_BACKWARD_INPUT],
+                         count);
+    json_put_int64_array(&writer, "backward_weight_flop", costs->flop[MODEL_PASS_BACKWARD_WEIGHT],
+                         count);
     json_put_array(&writer, "assumptions");
     for (int row = 0; row < costs->assumption_count; row++) {
         json_begin_object(&writer);

@@ -32,38 +32,24 @@ static status refuse(model_shipped_kind kind, const char *name, status code, err
                      text_suggestion(name, names, count, suggestion));
 }
 
-status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
+status model_shipped_open(model_shipped_kind kind, const char *name_or_path, const char *changes,
                           json_document **document, error_message *err)
 {
     const char *text = embedded_find(files_of(kind), name_or_path);
-    if (text != NULL) return json_open_bytes(name_or_path, text, strlen(text), document, err);
-    const status result = json_open(name_or_path, document, err);
-    return result == STATUS_IO ? refuse(kind, name_or_path, result, err) : result;
-}
-
-static status open_changed(const char *name, const char *text, const char *changes,
-                           json_document **document, error_message *err)
-{
-    text_buffer changed = {0};
-    status result = json_change(name, text, changes, &changed, err);
-    if (result == STATUS_OK) {
-        result = json_open_bytes(name, changed.bytes, changed.length, document, err);
-    }
-    text_free(&changed);
-    return result;
-}
-
-status model_shipped_open_changed(model_shipped_kind kind, const char *name_or_path,
-                                  const char *changes, json_document **document, error_message *err)
-{
-    if (changes == NULL) return model_shipped_open(kind, name_or_path, document, err);
-    const char *text = embedded_find(files_of(kind), name_or_path);
-    if (text != NULL) return open_changed(name_or_path, text, changes, document, err);
     char *bytes = NULL;
     size_t length = 0;
-    status result = file_read(name_or_path, CHANGED_FILE_BYTES_MAX, &bytes, &length, err);
+    status result = STATUS_OK;
+    if (text != NULL && changes != NULL) {
+        return json_open_changed(name_or_path, text, changes, document, err);
+    }
+    if (text != NULL) return json_open_bytes(name_or_path, text, strlen(text), document, err);
+    if (changes == NULL) {
+        result = json_open(name_or_path, document, err);
+        return result == STATUS_IO ? refuse(kind, name_or_path, result, err) : result;
+    }
+    result = file_read(name_or_path, CHANGED_FILE_BYTES_MAX, &bytes, &length, err);
     if (result != STATUS_OK) return refuse(kind, name_or_path, result, err);
-    result = open_changed(name_or_path, bytes, changes, document, err);
+    result = json_open_changed(name_or_path, bytes, changes, document, err);
     free(bytes);
     return result;
 }

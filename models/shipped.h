@@ -16,15 +16,9 @@ extern const embedded_file model_shipped_hardware[]; // by name
 /// Opens a shipped file by its exact name, or a file on disk: any other word is a path. A file that
 /// has the name of a shipped one is reached as ./NAME.
 ///
+/// @param changes  other values at some of its places, as json_change takes them; NULL: none
 /// @param document release with json_close
-/// @return STATUS_IO, naming the shipped ones of this kind, if it is neither; else as json_open.
-status model_shipped_open(model_shipped_kind kind, const char *name_or_path,
+/// @return STATUS_IO, naming the shipped ones of this kind, if it is neither; else as json_open and
+///         json_change.
+status model_shipped_open(model_shipped_kind kind, const char *name_or_path, const char *changes,
                           json_document **document, error_message *err);
-
-/// The same with other values at some of its places.
-///
-/// @param changes as json_change takes them; NULL: none
-/// @return what json_change refuses, too
-status model_shipped_open_changed(model_shipped_kind kind, const char *name_or_path,
-                                  const char *changes, json_document **document,
-                                  error_message *err);

@@ -4,12 +4,11 @@
 /// Policies that decide while the iteration runs depend on what arrived by then, so that their
 /// order cannot be compiled; nor can the times of messages that wait for a link or for their
 /// receiver. Under the static policy on a free network the times are those of the static engine
-/// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
+/// (sim/pipeline.h), to the nanosecond, at a small part of its speed.
 #pragma once
 
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/network.h"
@@ -55,8 +54,7 @@ void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network
 ///                     of timeline->schedule; borrowed until the next play. Untouched on failure.
 /// @return STATUS_INFEASIBLE if a limit is below what the policy needs, naming rank, need and
 ///         limit; STATUS_INVALID if there is a limit and a microbatch leaves memory after it,
-///         naming the stage; if sim_network_check refuses the network; or if ranks wait for each
-///         other, naming them op by op.
+///         naming the stage; or if ranks wait for each other, naming them op by op.
 ///
 /// Time O(ops * (log(ranks) + chunks)), no allocation; where delays make messages overtake each
 /// other also O(1) per message that one overtakes.

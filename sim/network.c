@@ -1,43 +1,8 @@
 #include "sim/network.h"
 
-#include <inttypes.h>
-
 bool sim_network_is_free(const sim_network *network)
 {
     return network == NULL || (network->send == BAL_SEND_ASYNC && network->link_count == 0);
-}
-
-static status check_link(const sim_network *network, const char *what, int link,
-                         int64_t occupancy_ns, int64_t send_ns, int stage, error_message *err)
-{
-    if (link < -1 || link >= network->link_count) {
-        return error_set(err, STATUS_INVALID, "%s_link of stage %d is %d, outside [-1, %d]", what,
-                         stage, link, network->link_count - 1);
-    }
-    if (link < 0 || (occupancy_ns >= 0 && occupancy_ns <= send_ns)) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "%s_occupancy_ns of stage %d is %" PRId64 ", outside [0, %" PRId64
-                     "]: its message takes no longer",
-                     what, stage, occupancy_ns, send_ns);
-}
-
-status sim_network_check(const bal_schedule *schedule, const bal_stage_costs *costs,
-                         const sim_network *network, error_message *err)
-{
-    if (network == NULL || network->link_count == 0) return STATUS_OK;
-    for (int stage = 0; stage < costs->stage_count; stage++) {
-        if (sim_network_receiver(schedule, OP_FORWARD, stage) >= 0) {
-            TRY(check_link(network, "forward", network->forward_link[stage],
-                           network->forward_occupancy_ns[stage], costs->send_forward_ns[stage],
-                           stage, err));
-        }
-        if (sim_network_receiver(schedule, OP_BACKWARD_INPUT, stage) >= 0) {
-            TRY(check_link(network, "backward", network->backward_link[stage],
-                           network->backward_occupancy_ns[stage], costs->send_backward_ns[stage],
-                           stage, err));
-        }
-    }
-    return STATUS_OK;
 }
 
 int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int stage)

@@ -32,14 +32,6 @@ typedef struct sim_network {
 /// Whether a network is one whose messages are asynchronous and delay nobody else; NULL is.
 bool sim_network_is_free(const sim_network *network);
 
-/// Refuses a network that does not fit a schedule and its costs.
-///
-/// @param network NULL: there is nothing to refuse
-/// @return STATUS_INVALID naming the stage whose link or occupancy is outside its limits, where
-///         its message goes to another rank
-status sim_network_check(const bal_schedule *schedule, const bal_stage_costs *costs,
-                         const sim_network *network, error_message *err);
-
 /// Time from the end of an op until its message is at the neighbouring stage: the next one for F,
 /// the one before for B and BW.
 ///

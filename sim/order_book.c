@@ -78,28 +78,16 @@ status sim_order_book_find(sim_order_book *book, const bal_schedule_request *req
     sim_order_entry *found = find_kept(book, &wanted);
     if (found == NULL) {
         if (book->order_count == SIM_ORDERS_KEPT || book->op_count > SIM_ORDER_OPS_KEPT) {
-            sim_order_book_free(book);
+            arena_reset(book->memory);
+            book->order_count = 0;
+            book->op_count = 0;
         }
         found = &book->entries[book->order_count];
         *found = wanted;
-        arena *memory = arena_create(1 << 16);
-        const status built = sim_compiled_order_build(request, memory, &found->compiled, err);
-        if (built != STATUS_OK) {
-            arena_destroy(memory);
-            return built;
-        }
+        TRY(sim_compiled_order_build(request, book->memory, &found->compiled, err));
         book->order_count++;
         book->op_count += found->compiled.order.step_count;
     }
     *out = &found->compiled;
     return STATUS_OK;
-}
-
-void sim_order_book_free(sim_order_book *book)
-{
-    for (int entry = 0; entry < book->order_count; entry++) {
-        arena_destroy(book->entries[entry].compiled.memory);
-    }
-    book->order_count = 0;
-    book->op_count = 0;
 }

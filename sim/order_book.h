@@ -56,8 +56,9 @@ typedef struct sim_order_entry {
 } sim_order_entry;
 
 /// Keeps the orders of fixed schedules, and where there is no room for another forgets them all.
-/// Zero-initialise; release with sim_order_book_free.
+/// Zero-initialise all but memory.
 typedef struct sim_order_book {
+    arena *memory; // of the entries, and of nothing else
     sim_order_entry entries[SIM_ORDERS_KEPT];
     int order_count;
     int64_t op_count; // of all entries
@@ -70,5 +71,3 @@ typedef struct sim_order_book {
 /// @return as sim_compiled_order_build
 status sim_order_book_find(sim_order_book *book, const bal_schedule_request *request,
                            sim_compiled_order **out, error_message *err);
-
-void sim_order_book_free(sim_order_book *book);

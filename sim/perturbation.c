@@ -44,7 +44,7 @@ static void perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t *o
         rng generator = row_stream(of, BAL_DRAW_OP, (int)kind, stage);
         const int64_t *row = op_ns + (int64_t)stage * costs->microbatch_count;
         for (int microbatch = 0; microbatch < microbatches; microbatch++) {
-            const double z = bal_disturbance_normal(&generator);
+            const double z = rng_normal(&generator);
             const double factor = fmax(0.0, 1.0 + of->disturbance->op_sigma * z);
             const int64_t ns = row[costs->microbatch_count > 1 ? microbatch : 0];
             drawn[(int64_t)stage * microbatches + microbatch] = scaled_ns(ns, factor);
@@ -124,9 +124,8 @@ static void draw_delays(const perturbing *of, const int64_t *const sends[2], int
             const bal_op_kind kind = way == 0 ? OP_FORWARD : OP_BACKWARD_INPUT;
             if (sim_network_receiver(of->schedule, kind, stage) < 0) continue;
             for (int microbatch = 0; microbatch < microbatches; microbatch++) {
-                const double drawn =
-                    disturbance->message_factor +
-                    disturbance->message_sigma * bal_disturbance_normal(&generator);
+                const double drawn = disturbance->message_factor +
+                                     disturbance->message_sigma * rng_normal(&generator);
                 const double factor = fmin(fmax(drawn, 1.0), disturbance->message_factor_max);
                 row[microbatch] += scaled_ns(sends[way][stage], factor - 1.0);
             }

@@ -28,7 +28,7 @@ typedef struct sim_perturbed_play {
 ///
 /// Equal arguments give equal bytes, whatever was asked before.
 ///
-/// @param disturbance one that bal_disturbance_check accepts
+/// @param disturbance its numbers within their limits
 /// @param schedule    what the costs are of: M, and which rank has which stage
 /// @param costs       ones that sim_costs_check accepts
 /// @param out         arrays are those of costs where nothing disturbs them, else carved from

@@ -116,8 +116,7 @@ static int64_t rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs 
 {
     int64_t busy_ns = 0;
     for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, chunk);
+        const int stage = bal_schedule_stage(schedule, rank, chunk);
         busy_ns += stage_busy_ns(costs, stage, schedule->microbatch_count);
     }
     return busy_ns;

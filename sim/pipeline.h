@@ -7,7 +7,6 @@
 
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/costs.h"

@@ -346,7 +346,7 @@ static status run_pass(compiler *work, error_message *err)
                          work->slot_count - SLOT_FIRST, SLOT_MASK - SLOT_FIRST);
     }
     if (!is_whole) {
-        TRY(bal_schedule_check(work->schedule, NULL, err)); // it has the words
+        TRY(bal_schedule_check(work->schedule, err)); // it has the words
         return error_set(err, STATUS_INVALID, "an op overlaps one that it waits for");
     }
     return STATUS_OK;
@@ -404,7 +404,7 @@ status sim_order_compile(const bal_schedule *schedule, arena *memory, sim_order 
                          error_message *err)
 {
     if (!is_sane(schedule)) {
-        TRY(bal_schedule_check(schedule, NULL, err));
+        TRY(bal_schedule_check(schedule, err));
         return error_set(err, STATUS_UNSUPPORTED, "%d ops for %d microbatches",
                          schedule->first_op[schedule->rank_count], schedule->microbatch_count);
     }

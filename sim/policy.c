@@ -71,8 +71,7 @@ static int64_t floating_need(const bal_schedule *schedule, const sim_claim *clai
     int64_t need = 0;
     for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
         const bal_op op = schedule->ops[index];
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, op.chunk);
+        const int stage = bal_schedule_stage(schedule, rank, op.chunk);
         if (op.kind == OP_BACKWARD_WEIGHT) continue;
         claimed += op.kind == OP_FORWARD ? claims[stage].from_forward
                                          : claims[stage].from_weight - claims[stage].from_forward;

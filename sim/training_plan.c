@@ -17,22 +17,14 @@ void sim_training_plan_init(sim_training_plan *plan, const bal_training *trainin
         .training = training,
         .family = family,
         .orders = orders != NULL ? orders : &plan->own_orders,
+        .own_orders = {.memory = arena_within(memory, 1 << 16)},
         .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
         .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
         .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
         .batch = {training->microbatch_count, training->microbatch_count},
-        .searched_memory = arena_create(1 << 18),
-        .trial_memory = arena_create(1 << 18),
+        .searched_memory = arena_within(memory, 1 << 18),
+        .trial_memory = arena_within(memory, 1 << 18),
     };
-}
-
-void sim_training_plan_free(sim_training_plan *plan)
-{
-    sim_order_book_free(&plan->own_orders);
-    arena_destroy(plan->searched_memory);
-    arena_destroy(plan->trial_memory);
-    plan->searched_memory = NULL;
-    plan->trial_memory = NULL;
 }
 
 /// Searches the order of a partition from what its stages cost.
@@ -75,12 +67,7 @@ static void take_partition(sim_training_plan *plan, const bal_placed_partition *
     plan->placed = *placed;
     plan->placed.first_layer = plan->first_layer;
     plan->placed.machine_rank = plan->machine_rank;
-    for (int stage = 0; stage < stages; stage++) {
-        const int rank = bal_placed_machine_rank(placed, stage);
-        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
-            plan->rank_of_layer[layer] = rank;
-        }
-    }
+    bal_placed_owners(placed, plan->rank_of_layer);
 }
 
 sim_gpu_use sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision)
@@ -197,8 +184,7 @@ int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *la
     for (int place = 0; place < plan->rank_count && rounds > 0; place++) {
         int64_t ns = 0;
         for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
-            const int stage =
-                bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+            const int stage = bal_placed_stage(plan, place, chunk);
             for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1];
                  layer++) {
                 const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
@@ -211,34 +197,14 @@ int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *la
     return longest_ns > ns_max / (rounds > 0 ? rounds : 1) ? ns_max : longest_ns * rounds;
 }
 
-struct sim_predictor {
-    arena *memory; // of the predictor itself, too
-    sim_training_plan plan;
-    bal_evaluator evaluator;
-};
-
-status sim_predictor_create(const bal_training *training, sim_predictor **predictor,
-                            error_message *err)
+status sim_predictor_create(const bal_training *training, arena *memory,
+                            const bal_evaluator **predictor, error_message *err)
 {
-    *predictor = NULL;
     TRY(bal_training_check(training, err));
-    arena *memory = arena_create(1 << 12);
-    sim_predictor *made = arena_array(memory, 1, sizeof *made);
-    made->memory = memory;
-    sim_training_plan_init(&made->plan, training, NULL, memory);
-    made->evaluator = sim_training_plan_evaluator(&made->plan);
-    *predictor = made;
+    sim_training_plan *plan = arena_array(memory, 1, sizeof *plan);
+    bal_evaluator *evaluator = arena_array(memory, 1, sizeof *evaluator);
+    sim_training_plan_init(plan, training, NULL, memory);
+    *evaluator = sim_training_plan_evaluator(plan);
+    *predictor = evaluator;
     return STATUS_OK;
-}
-
-void sim_predictor_destroy(sim_predictor *predictor)
-{
-    if (predictor == NULL) return;
-    sim_training_plan_free(&predictor->plan);
-    arena_destroy(predictor->memory);
-}
-
-const bal_evaluator *sim_predictor_evaluator(const sim_predictor *predictor)
-{
-    return &predictor->evaluator;
 }

@@ -39,7 +39,7 @@ sim_gpu_use sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
 int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *layers,
                            const bal_placed_partition *plan, int replica_count, int further);
 
-/// Filled by sim_training_plan_init; release with sim_training_plan_free.
+/// Filled by sim_training_plan_init.
 typedef struct sim_training_plan {
     const bal_training *training;
     const bal_schedule_family *family;
@@ -60,10 +60,9 @@ typedef struct sim_training_plan {
 /// @param plan   must stay where it is
 /// @param orders borrowed for the life of the plan and used by nobody else meanwhile; what it has
 ///               compiled stays there for the next. NULL: the plan has its own
-/// @param memory for arrays that live as long as the run
+/// @param memory that the plan lives and ends with
 void sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
                             sim_order_book *orders, arena *memory);
-void sim_training_plan_free(sim_training_plan *plan);
 
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.
 ///
@@ -89,25 +88,18 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
 /// @param plan must stay where it is
 bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
 
-/// Keeps the orders that it has compiled. One prediction at a time.
-typedef struct sim_predictor sim_predictor;
-
-/// @param training  borrowed until the predictor is destroyed; schedule, chunks, machine, barrier
+/// Makes the evaluator for bal_training_controller of a player that is not the simulator: it plays
+/// one replica of D, as if there were no further ones, and answers with the pipeline and the
+/// exposed reduction. It keeps the orders that it has compiled, and serves one question at a time.
+///
+/// Balancers and re-packing name the number of microbatches in their question, so that nobody has
+/// to tell which plan is in force; asked without it, it takes the number of the start.
+///
+/// @param training  borrowed as long as the predictor is used; schedule, chunks, machine, barrier
 ///                  and overlap count, and of the sources layer_count alone: costs come with the
 ///                  question
-/// @param predictor out: owned by the caller, who releases it with sim_predictor_destroy; NULL on
-///                  failure
+/// @param memory    that the predictor lives and ends with
+/// @param predictor out; untouched on failure
 /// @return what bal_training_check refuses
-status sim_predictor_create(const bal_training *training, sim_predictor **predictor,
-                            error_message *err);
-
-/// NULL is allowed.
-void sim_predictor_destroy(sim_predictor *predictor);
-
-/// The evaluator for bal_training_controller: plays one replica of D, as if there were no further
-/// ones, and answers with the pipeline and the exposed reduction. Balancers and re-packing name the
-/// number of microbatches in their question, so that nobody has to tell the predictor which plan is
-/// in force; asked without it, it takes the number of the start.
-///
-/// @return borrowed until the predictor is destroyed
-const bal_evaluator *sim_predictor_evaluator(const sim_predictor *predictor);
+status sim_predictor_create(const bal_training *training, arena *memory,
+                            const bal_evaluator **predictor, error_message *err);

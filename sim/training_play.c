@@ -111,20 +111,6 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     return STATUS_OK;
 }
 
-/// Sums a timeline up as the static engine does.
-static void summarise(const bal_timeline *timeline, sim_summary *summary)
-{
-    const int *first_op = timeline->schedule->first_op;
-    for (int rank = 0; rank < timeline->schedule->rank_count; rank++) {
-        summary->first_begin_ns[rank] = timeline->begin_ns[first_op[rank]];
-        summary->last_end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];
-        summary->busy_ns[rank] = 0;
-        for (int op = first_op[rank]; op < first_op[rank + 1]; op++) {
-            summary->busy_ns[rank] += timeline->end_ns[op] - timeline->begin_ns[op];
-        }
-    }
-}
-
 static status play_round(const sim_play_request *request, const bal_stage_costs *costs,
                          play_scratch *scratch, error_message *err)
 {
@@ -134,7 +120,8 @@ static status play_round(const sim_play_request *request, const bal_stage_costs 
     }
     TRY(sim_dispatch_play(scratch->dispatch, costs, NULL, scratch->begin_ns, &scratch->timeline,
                           err));
-    summarise(&scratch->timeline, &scratch->summary);
+    bal_timeline_sum(&scratch->timeline, scratch->summary.first_begin_ns,
+                     scratch->summary.last_end_ns, scratch->summary.busy_ns);
     return STATUS_OK;
 }
 
@@ -231,40 +218,35 @@ static status check_replay(const bal_machine *machine, const bal_played_plan *pl
     return STATUS_OK;
 }
 
-static status replay_replica(const bal_machine *machine, const bal_played_plan *played, int replica,
-                             sim_order *order, arena *memory, bal_stage_costs *stages,
-                             bal_timeline *timeline, error_message *err)
-{
-    TRY(bal_stage_costs_from_layers(&played->replicas[replica], played->plan, machine,
-                                    played->rank_time_factor, memory, stages, err));
-    TRY(sim_costs_check(played->schedule, stages, err));
-    sim_timeline_init(played->schedule, memory, timeline);
-    sim_order_play(order, stages, NULL, timeline);
-    return STATUS_OK;
-}
-
 status sim_plan_replay_play(const bal_machine *machine, const bal_played_plan *played,
                             arena *memory, sim_plan_replay *replay, error_message *err)
 {
-    const size_t replicas = (size_t)played->replica_count;
-    bal_played_plan complete = *played;
-    bal_iteration_times times;
-    sim_order order;
     TRY(check_replay(machine, played, err));
-    bal_stage_costs *stages = arena_array(memory, replicas, sizeof *stages);
-    bal_timeline *timelines = arena_array(memory, replicas, sizeof *timelines);
-    TRY(sim_order_compile(played->schedule, memory, &order, err));
-    if (complete.last_backward == NULL) {
-        bal_last_backwards(played->schedule, memory, &complete.last_backward);
-    }
-    TRY(bal_iteration_begin(&complete, memory, &times, err));
+    sim_compiled_order *order = arena_array(memory, 1, sizeof *order);
+    bal_timeline *timelines = arena_array(memory, (size_t)played->replica_count, sizeof *timelines);
+    bal_machine free_machine = *machine;
+    free_machine.send = BAL_SEND_ASYNC;
+    free_machine.shares_node_links = false;
+    const sim_play_request request = {
+        .machine = &free_machine,
+        .plan = played->plan,
+        .order = order,
+        .replicas = played->replicas,
+        .replica_count = played->replica_count,
+        .rank_time_factor = played->rank_time_factor,
+        .post_validation = played->post_validation,
+        .reduction_overlap = played->reduction_overlap,
+        .reduction_from = played->reduction_from,
+        .reduction_to = played->reduction_to,
+    };
+    sim_play play;
+    order->schedule = *played->schedule;
+    bal_last_backwards(&order->schedule, memory, &order->last_backward);
+    TRY(sim_order_compile(&order->schedule, memory, &order->order, err));
+    TRY(sim_play_replicas(&request, memory, &play, err));
     for (int replica = 0; replica < played->replica_count; replica++) {
-        TRY(replay_replica(machine, played, replica, &order, memory, &stages[replica],
-                           &timelines[replica], err));
-        TRY(bal_iteration_add_timeline(&complete, replica, &timelines[replica], memory, &times,
-                                       err));
+        TRY(sim_play_timeline(&play, replica, order, memory, &timelines[replica], err));
     }
-    bal_iteration_finish(&complete, memory, &times);
-    *replay = (sim_plan_replay){.times = times, .timelines = timelines, .stages = stages};
+    *replay = (sim_plan_replay){play.times, timelines, play.stages};
     return STATUS_OK;
 }

@@ -9,7 +9,7 @@
 #include "balance/costs/stage_costs.h"
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
-#include "balance/timeline.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/network.h"

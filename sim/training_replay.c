@@ -13,7 +13,8 @@
 typedef struct replay {
     const bal_training *training;
     sim_order_book *orders; // the caller's, or NULL
-    arena *run_memory;
+    arena *run_memory;      // of the result
+    arena *scratch;         // of everything else
     arena *play_memory;     // of an iteration that is played
     arena *timeline_memory; // of its timeline
     error_message *err;
@@ -180,8 +181,6 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
     if (plan->owner != NULL) return;
     record->pipeline_ns = state->play.times.pipeline_ns;
     record->reduction_ns = state->play.times.reduction_ns;
-    record->validates_behind = training->post_validation;
-    record->is_network_shared = !bal_machine_network_is_free(&training->machine);
     record->round_count = training->round_count > 0 ? training->round_count : 1;
     record->first_layer = plan->first_layer;
     record->machine_rank = plan->machine_rank;
@@ -301,16 +300,24 @@ static status prepare(replay *state)
 {
     const bal_training *training = state->training;
     const size_t ranks = (size_t)training->machine.rank_count;
-    state->play_memory = arena_create(1 << 20);
-    state->timeline_memory = arena_create(1 << 16);
-    state->rank_end_ns = arena_array(state->run_memory, ranks, sizeof *state->rank_end_ns);
+    state->play_memory = arena_within(state->scratch, 1 << 20);
+    state->timeline_memory = arena_within(state->scratch, 1 << 16);
+    state->rank_end_ns = arena_array(state->scratch, ranks, sizeof *state->rank_end_ns);
     state->peak_memory = arena_array(state->run_memory, ranks, sizeof *state->peak_memory);
     state->drawn =
-        arena_array(state->run_memory, (size_t)training->data_parallel, sizeof *state->drawn);
-    bal_training_costs_init(&state->costs, training, state->run_memory);
-    sim_training_plan_init(&state->plan, training, state->orders, state->run_memory);
+        arena_array(state->scratch, (size_t)training->data_parallel, sizeof *state->drawn);
+    bal_training_costs_init(&state->costs, training, state->scratch);
+    sim_training_plan_init(&state->plan, training, state->orders, state->scratch);
     state->evaluator = sim_training_plan_evaluator(&state->plan);
-    return bal_training_controller(training, &state->evaluator, &state->controller, state->err);
+    return bal_training_controller(training, &state->evaluator, state->scratch, &state->controller,
+                                   state->err);
+}
+
+/// Keeps numbers of a plan for the result.
+static const int *keep(const replay *state, const int *numbers, int count)
+{
+    int *kept = arena_array(state->run_memory, (size_t)count, sizeof *kept);
+    return memcpy(kept, numbers, (size_t)count * sizeof *kept);
 }
 
 /// Takes the plan of the start, by the costs of iteration 0.
@@ -329,10 +336,8 @@ static status start(replay *state)
         state->training->machine.rank_count *
         bal_schedule_chunk_count(state->plan.family, state->training->chunk_count);
     if (!result->executable) return STATUS_OK;
-    const size_t bounds = (size_t)bal_placed_stage_count(&state->plan.placed) + 1;
-    int *first_layer = arena_array(state->run_memory, bounds, sizeof *first_layer);
-    memcpy(first_layer, state->plan.first_layer, bounds * sizeof *first_layer);
-    result->start_first_layer = first_layer;
+    result->start_first_layer =
+        keep(state, state->plan.first_layer, bal_placed_stage_count(&state->plan.placed) + 1);
     return STATUS_OK;
 }
 
@@ -342,9 +347,11 @@ static void finish(replay *state)
     bal_training_ledger_finish(&state->ledger, &state->decision, &state->training->machine,
                                &state->profile, state->peak_memory);
     if (!result->executable) return;
-    result->final_first_layer = state->plan.first_layer;
-    result->final_machine_rank = state->plan.machine_rank;
-    result->final_rank_count = state->plan.placed.rank_count;
+    const bal_placed_partition *placed = &state->plan.placed;
+    result->final_first_layer =
+        keep(state, placed->first_layer, bal_placed_stage_count(placed) + 1);
+    result->final_machine_rank = keep(state, placed->machine_rank, placed->rank_count);
+    result->final_rank_count = placed->rank_count;
 }
 
 static status run_all(replay *state)
@@ -368,13 +375,13 @@ status sim_training_replay_with(const bal_training *training, sim_order_book *or
                                 bal_training_result *result, error_message *err)
 {
     TRY(bal_training_check(training, err));
-    replay state = {.training = training, .orders = orders, .run_memory = memory, .err = err};
+    replay state = {.training = training,
+                    .orders = orders,
+                    .run_memory = memory,
+                    .scratch = arena_create(1 << 16),
+                    .err = err};
     const status played = run_all(&state);
-    bal_controller_destroy(state.controller);
-    bal_training_costs_free(&state.costs);
-    sim_training_plan_free(&state.plan);
-    arena_destroy(state.play_memory);
-    arena_destroy(state.timeline_memory);
+    arena_destroy(state.scratch);
     if (played == STATUS_OK) *result = state.ledger.result;
     return played;
 }

@@ -47,7 +47,6 @@ static void start(const bal_training *training, const bal_plan *plan, arena *mem
 
 static void stop(predicting *at)
 {
-    bal_training_costs_free(&at->costs);
     arena_destroy(at->play_memory);
 }
 

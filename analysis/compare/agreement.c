@@ -147,6 +147,7 @@ static void begin_profile(ana_forecast *forecast, const bal_layer_costs *layers)
 {
     if (forecast->memory == NULL) forecast->memory = arena_create(1 << 14);
     arena_reset(forecast->memory);
+    forecast->like.memory = arena_within(forecast->memory, 1 << 16);
     forecast->sum_step_ns = 0;
     for (int time = 0; time < 3; time++) {
         forecast->sum_ns[time] =
@@ -222,7 +223,6 @@ status ana_forecast_add(ana_forecast *forecast, const ana_executed *executed, bo
 
 void ana_forecast_free(ana_forecast *forecast)
 {
-    bal_costs_copy_free(&forecast->like);
     arena_destroy(forecast->memory);
     forecast->memory = NULL;
 }

@@ -6,7 +6,6 @@
 #include "balance/costs/machine.h"
 #include "balance/run/iteration_times.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
-#include "balance/timeline.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/runs.h"

@@ -143,5 +143,5 @@ status ana_timeline_read(const json_document *document, arena *memory, ana_timel
                              JSON_INTEGER_MAX, values, err));
     }
     TRY(read_ops(json_member(root, "ops"), memory, timeline, err));
-    return bal_schedule_check(schedule, NULL, err);
+    return bal_schedule_check(schedule, err);
 }

@@ -2,7 +2,7 @@
 /// through the store to the exporters and the report.
 #pragma once
 
-#include "balance/timeline.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

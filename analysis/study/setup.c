@@ -146,8 +146,8 @@ static status read_hardware(const ana_setup *setup, error_message *err)
     const char *name = setup->hardware_is_named ? study->hardware : "h100-sxm";
     arena *memory = setup->inputs->memory;
     model_hardware hardware;
-    TRY(model_hardware_open_changed(arena_string(memory, name), study->hardware_changes, memory,
-                                    &hardware, err));
+    TRY(model_hardware_open(arena_string(memory, name), study->hardware_changes, memory, &hardware,
+                            err));
     if (study->gpus_per_node > 0) {
         hardware.gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {

@@ -36,8 +36,8 @@ static status find_costs(ana_setup *setup, error_message *err)
     arena *memory = inputs->memory;
     model_config config;
     if (inputs->has_costs) return STATUS_OK;
-    TRY(model_config_open_changed(arena_string(memory, study->model), study->model_changes, memory,
-                                  &config, err));
+    TRY(model_config_open(arena_string(memory, study->model), study->model_changes, memory, &config,
+                          err));
     const model_training training = {
         .sequence_length = study->sequence_length,
         .microbatch_size = study->microbatch_size,
@@ -248,7 +248,7 @@ static status open_traced_model(ana_setup *setup, arena *memory, error_message *
     const model_costs *costs = &setup->model_costs;
     const int layer_count = setup->source.layer_count;
     model_config config;
-    TRY(model_config_open(study->trace_model, memory, &config, err));
+    TRY(model_config_open(study->trace_model, NULL, memory, &config, err));
     TRY(model_costs_build(&config, &setup->hardware, &training, study->trace_model,
                           setup->hardware.name, memory, &setup->model_costs, err));
     if (costs->layers.layer_count == layer_count && setup->embedding && setup->head) {

@@ -238,7 +238,7 @@ static status write_hardware(const ana_real_runs *runs, int row, arena *memory, 
         json_put_string(writer, "hardware", name);
         return STATUS_OK;
     }
-    TRY(model_hardware_open(name, memory, &hardware, err));
+    TRY(model_hardware_open(name, NULL, memory, &hardware, err));
     const double least = (double)hardware.flop_per_s[MODEL_DTYPE_FLOAT32];
     const double most = (double)hardware.flop_per_s[MODEL_DTYPE_TFLOAT32];
     json_put_object(writer, "hardware");
@@ -377,8 +377,8 @@ static const char *usual_balancer(const ana_real_runs *runs, int row, const real
     model_config config;
     if (has_split(runs, row)) return "given";
     if (model[0] == '\0' || sizes->pp == 1 ||
-        model_config_open(shipped_name(model_shipped_configs, model), memory, &config, NULL) !=
-            STATUS_OK) {
+        model_config_open(shipped_name(model_shipped_configs, model), NULL, memory, &config,
+                          NULL) != STATUS_OK) {
         return "even";
     }
     int layers = config.layer_count;
@@ -439,9 +439,11 @@ static bool may_offload(const ana_real_runs *runs, int row, arena *memory)
     model_config config;
     const char *model =
         shipped_name(model_shipped_configs, ana_real_text(runs, row, ANA_REAL_MODEL));
-    return model_hardware_open(hardware_name(runs, row), memory, &hardware, NULL) == STATUS_OK &&
+    return model_hardware_open(hardware_name(runs, row), NULL, memory, &hardware, NULL) ==
+               STATUS_OK &&
            hardware.host.bytes_per_s > 0 &&
-           model_config_open(model, memory, &config, NULL) == STATUS_OK && config.expert_count == 0;
+           model_config_open(model, NULL, memory, &config, NULL) == STATUS_OK &&
+           config.expert_count == 0;
 }
 
 const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt, arena *memory)

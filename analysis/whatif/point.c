@@ -134,6 +134,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 
 struct ana_point_worker {
     arena *memory; // of one evaluation
+    arena *books;  // of all evaluations
     ana_setup_cache *cache;
     sim_order_book orders; // of all evaluations: points share schedules
     bal_peak_book peaks;   // likewise
@@ -148,6 +149,10 @@ void *ana_point_worker_create(void)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
+    worker->books = arena_create(1 << 16);
+    worker->orders.memory = arena_within(worker->books, 1 << 16);
+    worker->peaks.memory = arena_within(worker->books, 1 << 16);
+    worker->plans.memory = arena_within(worker->books, 1 << 16);
     worker->cache = ana_setup_cache_create(TRACE_BYTES_MAX);
     return worker;
 }
@@ -167,9 +172,7 @@ void ana_point_worker_destroy(void *context)
     if (worker == NULL) return;
     clear(worker);
     ana_setup_cache_destroy(worker->cache);
-    sim_order_book_free(&worker->orders);
-    bal_peak_book_free(&worker->peaks);
-    bal_plan_book_free(&worker->plans);
+    arena_destroy(worker->books);
     arena_destroy(worker->memory);
     free(worker);
 }
@@ -327,7 +330,7 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
     if (study->trace_path != NULL || !json_is_missing(study->dynamism)) return;
     double forward = 0;
     for (int row = 0; row < costs->layers.layer_count; row++) {
-        forward += (double)costs->forward_flop[row];
+        forward += (double)costs->flop[MODEL_PASS_FORWARD][row];
     }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
     point->flop_per_s = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /

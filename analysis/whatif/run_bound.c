@@ -67,11 +67,11 @@ static status bound_run(const ana_setup *setup, const bal_cost_source *source, b
 status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, int64_t *total_ns,
                      error_message *err)
 {
-    bal_costs_copy seen = {0};
     *total_ns = 0;
     if (!is_proven(setup, balancing)) return STATUS_OK;
+    bal_costs_copy seen = {.memory = arena_create(1 << 16)};
     const status bounded =
         bound_run(setup, ana_setup_sources(setup, balancing), &seen, total_ns, err);
-    bal_costs_copy_free(&seen);
+    arena_destroy(seen.memory);
     return bounded;
 }

@@ -249,9 +249,9 @@ status ana_study_draft(const ana_draft_options *options, text_buffer *out, error
 {
     draft drafted = {.options = options, .out = out};
     arena *memory = arena_create(1 << 14);
-    status result = model_config_open(options->model, memory, &drafted.config, err);
+    status result = model_config_open(options->model, NULL, memory, &drafted.config, err);
     if (result == STATUS_OK) {
-        result = model_hardware_open(options->hardware, memory, &drafted.hardware, err);
+        result = model_hardware_open(options->hardware, NULL, memory, &drafted.hardware, err);
     }
     if (result == STATUS_OK) put_study(&drafted);
     arena_destroy(memory);

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *const bal_action_names[BAL_ACTION_COUNT] = {
@@ -27,7 +26,6 @@ struct bal_controller {
     bal_controller_options options;
     const bal_schedule_family *family;
     int chunk_count;
-    arena *memory;          // of the controller
     arena *decision_memory; // of one call
     bal_change_detector detector;
     bal_shadow shadow;     // in use with BAL_POLICY_SHADOW
@@ -280,10 +278,13 @@ static status move_to(bal_controller *controller, const bal_profile *profile,
     return STATUS_OK;
 }
 
-/// What needs stages is refused with balancers that have none.
-static status check_balancer(const bal_controller_options *options, error_message *err)
+/// Re-packing must fit the machine, and what needs stages is refused with balancers that have none.
+static status check_options(const bal_controller_options *options, error_message *err)
 {
     const bal_policy_kind kind = options->policy.kind;
+    const bool repacks = options->repack.kind != BAL_REPACK_NONE;
+    assert(options->balancer != NULL && options->schedule != NULL && options->change_ratio >= 0);
+    if (repacks) TRY(bal_repack_options_check(&options->repack, &options->machine, err));
     if (!options->balancer->owns_freely) return STATUS_OK;
     if (kind == BAL_POLICY_THRESHOLD || kind == BAL_POLICY_SHADOW) {
         char policy[BAL_POLICY_NAME_BYTES];
@@ -293,62 +294,32 @@ static status check_balancer(const bal_controller_options *options, error_messag
                          "allow",
                          policy, options->balancer->name);
     }
-    if (options->repack.kind == BAL_REPACK_NONE) return STATUS_OK;
+    if (!repacks) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the plans of %s have no stages to re-pack",
                      options->balancer->name);
 }
 
-static status check_options(const bal_controller_options *options, error_message *err)
-{
-    const int ranks = options->machine.rank_count;
-    assert(options->balancer != NULL && options->schedule != NULL);
-    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
-        return error_set(err, STATUS_INVALID, "%d ranks are outside [1, %d]", ranks, BAL_RANKS_MAX);
-    }
-    if (options->layer_count < 1 || options->layer_count > BAL_LAYERS_MAX) {
-        return error_set(err, STATUS_INVALID, "layer_count %d is outside [1, %d]",
-                         options->layer_count, BAL_LAYERS_MAX);
-    }
-    if (bal_schedule_family_find(options->schedule) == NULL) {
-        return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", options->schedule);
-    }
-    if (bal_schedule_family_find(options->schedule)->placement == BAL_PLACEMENT_BIDIRECTIONAL) {
-        return error_set(err, STATUS_INVALID,
-                         "schedule %s keeps two copies of the weights; training runs have one",
-                         options->schedule);
-    }
-    if (options->change_ratio < 0) {
-        return error_set(err, STATUS_INVALID, "change_ratio %g is negative", options->change_ratio);
-    }
-    TRY(bal_migration_options_check(&options->migration, err));
-    if (options->repack.kind != BAL_REPACK_NONE) {
-        TRY(bal_repack_options_check(&options->repack, &options->machine, err));
-    }
-    return check_balancer(options, err);
-}
-
-static void allocate(bal_controller *made)
+static void allocate(bal_controller *made, arena *memory)
 {
     const bal_controller_options *options = &made->options;
     const size_t layers = (size_t)options->layer_count;
     const size_t ranks = (size_t)options->machine.rank_count;
     const size_t stages = ranks * (size_t)made->chunk_count;
-    made->memory = arena_create(1 << 16);
-    made->decision_memory = arena_create(1 << 18);
-    made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
-    made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
-    made->owner = arena_array(made->memory, layers, sizeof *made->owner);
-    made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
-    made->peak_memory = arena_create(1 << 12);
-    made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
+    made->decision_memory = arena_within(memory, 1 << 18);
+    made->first_layer = arena_array(memory, stages + 1, sizeof *made->first_layer);
+    made->machine_rank = arena_array(memory, ranks, sizeof *made->machine_rank);
+    made->owner = arena_array(memory, layers, sizeof *made->owner);
+    made->inflight = arena_array(memory, stages, sizeof *made->inflight);
+    made->peak_memory = arena_within(memory, 1 << 12);
+    made->transfer_ns = arena_array(memory, layers, sizeof *made->transfer_ns);
     if (options->machine.rank_memory_bytes > 0) {
-        made->memory_cap = arena_array(made->memory, ranks, sizeof *made->memory_cap);
+        made->memory_cap = arena_array(memory, ranks, sizeof *made->memory_cap);
         for (size_t rank = 0; rank < ranks; rank++) {
             made->memory_cap[rank] = options->machine.rank_memory_bytes;
         }
     }
-    bal_layer_times_init(&made->times, options->layer_count, made->memory);
-    bal_layer_sums_init(&made->sums, options->layer_count, made->memory);
+    bal_layer_times_init(&made->times, options->layer_count, memory);
+    bal_layer_sums_init(&made->sums, options->layer_count, memory);
     const bal_shadow_options shadow = {
         .balancer = options->balancer,
         .family = made->family,
@@ -357,9 +328,8 @@ static void allocate(bal_controller *made)
         .stage_count_max = (int)stages,
         .decision_ns = options->decision_ns,
     };
-    bal_shadow_init(&made->shadow, &shadow, made->memory);
-    bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio,
-                             made->memory);
+    bal_shadow_init(&made->shadow, &shadow, memory);
+    bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio, memory);
 }
 
 /// The places of the start: place p is rank p of the machine.
@@ -373,32 +343,19 @@ static status take_places(bal_controller *made, error_message *err)
     return count_peaks(made, made->rank_count, made->options.microbatch_count, err);
 }
 
-status bal_controller_create(const bal_controller_options *options, bal_controller **out,
-                             error_message *err)
+status bal_controller_create(const bal_controller_options *options, arena *memory,
+                             bal_controller **out, error_message *err)
 {
     *out = NULL;
     TRY(check_options(options, err));
-    bal_controller *made = memory_array(1, sizeof *made);
+    bal_controller *made = arena_array(memory, 1, sizeof *made);
     made->options = *options;
     made->family = bal_schedule_family_find(options->schedule);
     made->chunk_count = bal_schedule_chunk_count(made->family, options->chunk_count);
-    allocate(made);
-    const status created = take_places(made, err);
-    if (created != STATUS_OK) {
-        bal_controller_destroy(made);
-        return created;
-    }
+    allocate(made, memory);
+    TRY(take_places(made, err));
     *out = made;
     return STATUS_OK;
-}
-
-void bal_controller_destroy(bal_controller *controller)
-{
-    if (controller == NULL) return;
-    arena_destroy(controller->memory);
-    arena_destroy(controller->decision_memory);
-    arena_destroy(controller->peak_memory);
-    free(controller);
 }
 
 status bal_controller_start(bal_controller *controller, const bal_layer_costs *layers,
@@ -428,21 +385,12 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     controller->bottleneck_ns = answer.bottleneck_ns;
     controller->bottleneck_lower_bound_ns = answer.bottleneck_lower_bound_ns;
     controller->is_started = true;
-    (void)bal_change_detector_observe(&controller->detector, layers); // what changes are seen from
+    // What changes are seen from.
+    (void)bal_change_detector_observe(&controller->detector, &controller->times);
     *decision = as_is(controller);
     decision->reason = BAL_REASON_START;
     decision->predicted_ns = answer.iteration_ns;
     return STATUS_OK;
-}
-
-/// Whether the model has changed before the iteration. The plan of the start was made for the
-/// first.
-static bool has_changed(bal_controller *controller, const bal_profile *profile,
-                        const bal_layer_costs *layers)
-{
-    if (profile->iteration == 0 || !profile->changed) return false;
-    if (controller->options.announces_changes) return profile->changed;
-    return bal_change_detector_observe(&controller->detector, layers);
 }
 
 /// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
@@ -654,21 +602,22 @@ static status choose_action(bal_controller *controller, const bal_profile *profi
                             bal_decision *decision, error_message *err)
 {
     const bal_policy policy = controller->options.policy;
-    bal_layer_costs layers = *profile->layers;
     // Shadows learn from every iteration, not only from those that a decision looks at.
     const bool learns =
         !controller->options.balancer->is_static && policy.kind == BAL_POLICY_SHADOW;
-    if (learns) {
-        TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
-        layers = bal_layer_times_costs(&controller->times, profile->layers);
-    }
-    const bool changed = has_changed(controller, profile, &layers);
+    // The plan of the start was made for the first iteration.
+    const bool may_differ = profile->iteration > 0 && profile->changed;
+    const bool measures = learns || (may_differ && !controller->options.announces_changes);
+    if (measures) TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
+    const bool changed =
+        may_differ && (controller->options.announces_changes ||
+                       bal_change_detector_observe(&controller->detector, &controller->times));
     decision->changed = changed;
     if (controller->options.balancer->is_static) return STATUS_OK;
     if (policy.kind != BAL_POLICY_SHADOW && !bal_policy_asks(policy, profile->iteration, changed)) {
         return STATUS_OK;
     }
-    if (!learns) TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
+    if (!measures) TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
     TRY(decide(controller, profile, decision, err));
     decision->changed = changed;
     return STATUS_OK;

@@ -14,12 +14,13 @@
 #include "balance/partition/balancer.h"
 #include "balance/rank_peaks.h"
 #include "balance/repack/repack.h"
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Zero-initialise, then fill by name. Pointers are borrowed until bal_controller_destroy.
+/// Zero-initialise, then fill by name. Pointers are borrowed as long as the controller is used.
 typedef struct bal_controller_options {
     const bal_balancer *balancer; // a static one is asked for the plan of the start only
     bal_weight weight;
@@ -108,13 +109,12 @@ typedef struct bal_decision {
 /// Invariants span calls: the plan in force is the last decision's.
 typedef struct bal_controller bal_controller;
 
-/// @param out owned by the caller, who releases it with bal_controller_destroy; NULL on failure
-/// @return STATUS_INVALID naming the option that is wrong or missing, or what the schedule refuses.
-status bal_controller_create(const bal_controller_options *options, bal_controller **out,
-                             error_message *err);
-
-/// NULL is allowed.
-void bal_controller_destroy(bal_controller *controller);
+/// @param memory that the controller lives and ends with
+/// @param out    NULL on failure
+/// @return STATUS_INVALID: re-packing that does not fit the machine, or options that the balancer
+///         does not allow; what the schedule refuses
+status bal_controller_create(const bal_controller_options *options, arena *memory,
+                             bal_controller **out, error_message *err);
 
 /// Takes the plan of the start: the balancer's own for these costs. Call once, first.
 ///

@@ -79,54 +79,31 @@ bool bal_policy_asks(bal_policy policy, int iteration, bool changed)
 void bal_change_detector_init(bal_change_detector *detector, int layer_count, double change_ratio,
                               arena *memory)
 {
-    int64_t *both = arena_array(memory, (size_t)layer_count * 6, sizeof *both);
-    *detector = (bal_change_detector){
-        .layer_count = layer_count,
-        .change_ratio = change_ratio,
-        .reference_ns = both,
-        .current_ns = both + (int64_t)layer_count * 3,
-    };
+    *detector = (bal_change_detector){.change_ratio = change_ratio};
+    bal_layer_times_init(&detector->reference, layer_count, memory);
 }
 
-static int64_t mean_of(const int64_t *row, int count)
+bool bal_change_detector_observe(bal_change_detector *detector, const bal_layer_times *now)
 {
-    int64_t sum = 0;
-    for (int column = 0; column < count; column++) {
-        sum += row[column];
-    }
-    return sum / count;
-}
-
-static bool layer_has_changed(const int64_t *reference, const int64_t *current, double ratio)
-{
-    int64_t before = 0;
-    int64_t now = 0;
-    for (int phase = 0; phase < 3; phase++) {
-        if ((reference[phase] == 0) != (current[phase] == 0)) return true;
-        before += reference[phase];
-        now += current[phase];
-    }
-    return fabs((double)now - (double)before) > ratio * (double)before;
-}
-
-bool bal_change_detector_observe(bal_change_detector *detector, const bal_layer_costs *layers)
-{
-    const int columns = layers->microbatch_count;
-    bool changed = false;
-    for (int layer = 0; layer < detector->layer_count; layer++) {
-        const int64_t row = (int64_t)layer * columns;
-        int64_t *current = detector->current_ns + (int64_t)layer * 3;
-        current[0] = mean_of(layers->forward_ns + row, columns);
-        current[1] = mean_of(layers->backward_input_ns + row, columns);
-        current[2] = mean_of(layers->backward_weight_ns + row, columns);
-        changed = changed || layer_has_changed(detector->reference_ns + (int64_t)layer * 3, current,
-                                               detector->change_ratio);
-    }
+    bal_layer_times *reference = &detector->reference;
+    int64_t *const before_ns[] = {reference->forward_ns, reference->backward_input_ns,
+                                  reference->backward_weight_ns};
+    const int64_t *const now_ns[] = {now->forward_ns, now->backward_input_ns,
+                                     now->backward_weight_ns};
+    enum { PASSES = sizeof now_ns / sizeof now_ns[0] };
     const bool is_first = !detector->has_reference;
-    if (changed || is_first) {
-        memcpy(detector->reference_ns, detector->current_ns,
-               (size_t)detector->layer_count * 3 * sizeof *detector->current_ns);
-        detector->has_reference = true;
+    bool changed = false;
+    for (int layer = 0; layer < now->layer_count && !changed; layer++) {
+        const double before = (double)bal_layer_time_ns(reference, layer);
+        const double away = fabs((double)bal_layer_time_ns(now, layer) - before);
+        changed = away > detector->change_ratio * before;
+        for (int pass = 0; pass < PASSES; pass++) {
+            if ((before_ns[pass][layer] == 0) != (now_ns[pass][layer] == 0)) changed = true;
+        }
+    }
+    detector->has_reference = true;
+    for (int pass = 0; pass < PASSES && (changed || is_first); pass++) {
+        memcpy(before_ns[pass], now_ns[pass], (size_t)now->layer_count * sizeof(int64_t));
     }
     return changed && !is_first;
 }

@@ -197,19 +197,6 @@ static status consider(bal_shadow *shadow, choice *best, const int *first_layer,
     return STATUS_OK;
 }
 
-/// Fills the machine rank of every stage, and of every layer under the plan in force.
-static void fill_ranks(const bal_problem *problem, int *stage_rank, int *owner)
-{
-    const int *first_layer = problem->current_first_layer;
-    const bal_placed_partition plan = bal_problem_placed(problem, first_layer);
-    for (int stage = 0; stage < problem->stage_count; stage++) {
-        stage_rank[stage] = bal_placed_machine_rank(&plan, stage);
-        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-            owner[layer] = stage_rank[stage];
-        }
-    }
-}
-
 /// The plans that move the fewest bytes for loads near the balancer's.
 ///
 /// @param decided the balancer's answer
@@ -223,7 +210,11 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
     int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
     int *owner = arena_array(memory, (size_t)asked->layers.layer_count, sizeof *owner);
     TRY(bal_chain_of(asked, memory, &chain, err));
-    fill_ranks(asked, stage_rank, owner);
+    const bal_placed_partition plan = bal_problem_placed(asked, asked->current_first_layer);
+    bal_placed_owners(&plan, owner);
+    for (int stage = 0; stage < asked->stage_count; stage++) {
+        stage_rank[stage] = bal_placed_machine_rank(&plan, stage);
+    }
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
         const bal_wide cap = (bal_wide)bottleneck * load_percent[index] / 100;
         const int64_t load = cap < chain.load_sum_max ? (int64_t)cap : chain.load_sum_max;

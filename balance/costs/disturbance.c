@@ -3,69 +3,6 @@
 #include <math.h>
 #include <stddef.h>
 
-/// A number of a disturbance and its limits.
-typedef struct limit {
-    const char *name;
-    double value;
-    double low;
-    double high;
-} limit;
-
-static status check_limits(const limit *limits, size_t count, error_message *err)
-{
-    for (size_t index = 0; index < count; index++) {
-        const limit *one = &limits[index];
-        if (one->value >= one->low && one->value <= one->high) continue;
-        return error_set(err, STATUS_INVALID, "%s %g is outside [%g, %g]", one->name, one->value,
-                         one->low, one->high);
-    }
-    return STATUS_OK;
-}
-
-static status check_link(const bal_disturbed_link *link, int rank_count, error_message *err)
-{
-    const int ranks[] = {link->rank, link->other_rank};
-    for (int end = 0; end < 2; end++) {
-        if (ranks[end] >= 0 && ranks[end] < rank_count) continue;
-        return error_set(err, STATUS_INVALID, "rank %d of a disturbed link is outside [0, %d]",
-                         ranks[end], rank_count - 1);
-    }
-    if (link->rank == link->other_rank) {
-        return error_set(err, STATUS_INVALID, "a disturbed link from rank %d to itself",
-                         link->rank);
-    }
-    if (link->delay_ns < 0 || link->delay_ns > INT64_C(1000000000000)) {
-        return error_set(err, STATUS_INVALID,
-                         "delay_ns %lld of a disturbed link is outside [0, 1000000000000]",
-                         (long long)link->delay_ns);
-    }
-    const limit factor = {"time_factor of a disturbed link", link->time_factor, 1, 1000};
-    return check_limits(&factor, 1, err);
-}
-
-status bal_disturbance_check(const bal_disturbance *disturbance, int rank_count, error_message *err)
-{
-    const bal_disturbance *it = disturbance;
-    const limit limits[] = {
-        {"op_sigma", it->op_sigma, 0, 1},
-        {"iteration_sigma", it->iteration_sigma, 0, 1},
-        {"rank_sigma", it->rank_sigma, 0, 1},
-        {"straggler_probability", it->straggler_probability, 0, 1},
-        {"message_sigma", it->message_sigma, 0, 1000},
-        {"message_factor", it->message_factor, 0, 1000},
-        {"message_factor_max", it->message_factor_max, 0, 1000},
-        {"straggler_factor", it->straggler_factor, 1, 1000},
-        {"straggler_iterations", it->straggler_iterations, 1, BAL_STRAGGLE_ITERATIONS_MAX},
-    };
-    const size_t all = sizeof limits / sizeof limits[0];
-    const size_t without_stragglers = all - 2;
-    TRY(check_limits(limits, it->straggler_probability > 0 ? all : without_stragglers, err));
-    for (int link = 0; link < it->link_count; link++) {
-        TRY(check_link(&it->links[link], rank_count, err));
-    }
-    return STATUS_OK;
-}
-
 bool bal_disturbance_has_rank_factors(const bal_disturbance *disturbance)
 {
     return disturbance->iteration_sigma > 0 || disturbance->rank_sigma > 0 ||
@@ -104,28 +41,12 @@ rng bal_disturbance_stream(uint64_t seed, bal_draw_purpose purpose, int64_t iter
     return stream_of(iteration_key(seed, iteration), purpose, what);
 }
 
-double bal_disturbance_normal(rng *generator)
-{
-    enum { WORDS = 3, PARTS = 4, PART_BITS = 16 };
-    const int64_t part_mask = (1 << PART_BITS) - 1;
-    int64_t sum = 0;
-    for (int word = 0; word < WORDS; word++) {
-        const uint64_t bits = rng_next(generator);
-        for (int part = 0; part < PARTS; part++) {
-            sum += (int64_t)(bits >> (PART_BITS * part)) & part_mask;
-        }
-    }
-    // Each part stands for the middle of its 2^-16, hence 6 more of twelve halves.
-    const int64_t mean = WORDS * PARTS / 2 * (part_mask + 1) - WORDS * PARTS / 2;
-    return (double)(sum - mean) / (double)(part_mask + 1);
-}
-
 /// 1 + sigma * z, from the stream of a rank; key is its iteration's.
 static double drawn_factor(uint64_t key, bal_draw_purpose purpose, int rank, double sigma)
 {
     if (sigma <= 0) return 1.0;
     rng generator = stream_of(key, purpose, (uint64_t)rank);
-    const double factor = 1.0 + sigma * bal_disturbance_normal(&generator);
+    const double factor = 1.0 + sigma * rng_normal(&generator);
     return factor > 0.0 ? factor : 0.0;
 }
 

@@ -43,13 +43,6 @@ typedef struct bal_disturbance {
     int link_count;
 } bal_disturbance;
 
-/// Checks the limits above.
-///
-/// @param rank_count of the machine
-/// @return STATUS_INVALID naming what is outside its limits
-status bal_disturbance_check(const bal_disturbance *disturbance, int rank_count,
-                             error_message *err);
-
 /// Whether ranks are slower than their costs, now or then.
 bool bal_disturbance_has_rank_factors(const bal_disturbance *disturbance);
 
@@ -82,6 +75,3 @@ typedef enum bal_draw_purpose {
 /// @param what  [0, 2^40) which of its purpose: a rank, or a row of ops
 rng bal_disturbance_stream(uint64_t seed, bal_draw_purpose purpose, int64_t iteration,
                            uint64_t what);
-
-/// A normal number, as told above. Takes three words of the stream.
-double bal_disturbance_normal(rng *generator);

@@ -147,7 +147,6 @@ void bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
     bal_layer_costs made = *layers;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs_list(&made, arrays);
-    if (copy->memory == NULL) copy->memory = arena_create(1 << 16);
     copy->is_taken = false;
     arena_reset(copy->memory);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
@@ -180,10 +179,4 @@ bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *la
         if (bytes > 0 && memcmp(mine, theirs, bytes) != 0) return false;
     }
     return true;
-}
-
-void bal_costs_copy_free(bal_costs_copy *copy)
-{
-    arena_destroy(copy->memory);
-    *copy = (bal_costs_copy){0};
 }

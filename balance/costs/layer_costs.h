@@ -86,9 +86,9 @@ void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
 /// borrowed from like, times from times.
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);
 
-/// Zero-initialise; release with bal_costs_copy_free.
+/// Zero-initialise all but memory.
 typedef struct bal_costs_copy {
-    arena *memory;
+    arena *memory; // of the copy alone
     bool is_taken;
     bal_layer_costs layers; // its arrays are the copy's own
 } bal_costs_copy;
@@ -98,5 +98,3 @@ void bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers);
 
 /// Whether a copy is taken and all its numbers are those of layers.
 bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers);
-
-void bal_costs_copy_free(bal_costs_copy *copy);

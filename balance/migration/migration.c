@@ -150,22 +150,21 @@ static status say_stuck(const sequencer *at, error_message *err)
 
 /// Bytes that each rank holds under a plan.
 static status fill_held(const bal_placed_partition *from, const bal_layer_costs *layers,
-                        int64_t *held, error_message *err)
+                        arena *memory, int64_t *held, error_message *err)
 {
+    int *owner = arena_array(memory, (size_t)layers->layer_count, sizeof *owner);
     int64_t sum = 0;
-    for (int stage = 0; stage < bal_placed_stage_count(from); stage++) {
-        const int rank = bal_placed_machine_rank(from, stage);
-        for (int layer = from->first_layer[stage]; layer < from->first_layer[stage + 1]; layer++) {
-            const int64_t bytes = bytes_of(layers, layer);
-            if (bytes < 0 || bytes > INT64_MAX / 4 - sum) {
-                return error_set(err, STATUS_INVALID,
-                                 "state_bytes of layer %d: %" PRId64
-                                 " is negative or the sum exceeds a quarter of 64 bits",
-                                 layer, bytes);
-            }
-            sum += bytes;
-            held[rank] += bytes;
+    bal_placed_owners(from, owner);
+    for (int layer = 0; layer < layers->layer_count; layer++) {
+        const int64_t bytes = bytes_of(layers, layer);
+        if (bytes < 0 || bytes > INT64_MAX / 4 - sum) {
+            return error_set(err, STATUS_INVALID,
+                             "state_bytes of layer %d: %" PRId64
+                             " is negative or the sum exceeds a quarter of 64 bits",
+                             layer, bytes);
         }
+        sum += bytes;
+        held[owner[layer]] += bytes;
     }
     return STATUS_OK;
 }
@@ -186,7 +185,7 @@ status bal_migration_order(const bal_placed_partition *from, const bal_migration
                     .turn = arena_array(memory, ranks, sizeof *at.turn),
                     .is_done = arena_array(memory, count, sizeof *at.is_done)};
     TRY(bal_placed_check(from, layers->layer_count, machine->rank_count, "the plan in force", err));
-    TRY(fill_held(from, layers, at.held, err));
+    TRY(fill_held(from, layers, memory, at.held, err));
     for (int rank = 0; rank < machine->rank_count; rank++) {
         cap[rank] = machine->rank_memory_bytes;
     }

@@ -331,21 +331,6 @@ bal_migration_options bal_migration_options_default(void)
     return (bal_migration_options){.neighbour_iterations = 100};
 }
 
-static status check_ratio(double value, double limit, const char *name, error_message *err)
-{
-    if (value >= 0 && value <= limit) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %g is outside [0, %g]", name, value, limit);
-}
-
-status bal_migration_options_check(const bal_migration_options *options, error_message *err)
-{
-    TRY(check_ratio(options->slack_ratio, 1000, "slack_ratio", err));
-    TRY(check_ratio(options->hysteresis_ratio, 1, "hysteresis_ratio", err));
-    if (options->neighbour_iterations >= 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "neighbour_iterations %d is negative",
-                     options->neighbour_iterations);
-}
-
 /// The candidate with the smallest cost, then the fewest bytes, then the first; NULL: none.
 static candidate *cheapest(search *at, bool is_decided_only)
 {

@@ -28,9 +28,6 @@ typedef struct bal_migration_options {
 /// slack_ratio 0, no relabelling, blocking, no hysteresis, 100 neighbour_iterations.
 bal_migration_options bal_migration_options_default(void);
 
-/// @return STATUS_INVALID naming the option, its value and its limits.
-status bal_migration_options_check(const bal_migration_options *options, error_message *err);
-
 typedef struct bal_migration_question {
     const bal_problem *problem; // what the balancer was asked: stage_count stages on stage_count /
                                 // chunk_count places, with their caps. The ranks that it names are

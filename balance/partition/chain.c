@@ -131,14 +131,8 @@ static status check_ranks(const bal_problem *problem, error_message *err)
 static status check_counts(const bal_problem *problem, error_message *err)
 {
     const int layer_count = problem->layers.layer_count;
-    if (layer_count < 0 || layer_count > BAL_LAYERS_MAX) {
-        return error_set(err, STATUS_INVALID, "layer_count %d is outside [0, %d]", layer_count,
-                         BAL_LAYERS_MAX);
-    }
-    if (problem->stage_count < 1 || problem->stage_count > BAL_LAYERS_MAX) {
-        return error_set(err, STATUS_INVALID, "stage_count %d is outside [1, %d]",
-                         problem->stage_count, BAL_LAYERS_MAX);
-    }
+    TRY(check_int_range("layer_count", layer_count, 0, BAL_LAYERS_MAX, err));
+    TRY(check_int_range("stage_count", problem->stage_count, 1, BAL_LAYERS_MAX, err));
     if (problem->layers.microbatch_count < 1) {
         return error_set(err, STATUS_INVALID, "microbatch_count %d of the layer costs is below 1",
                          problem->layers.microbatch_count);

@@ -1,6 +1,5 @@
 #include "balance/partition/plan_book.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { KEPT = 64 };
@@ -77,10 +76,12 @@ static void copy_plan(const bal_pairs_plan *from, int stage_count, arena *memory
 /// Keeps what was found in place of the plan that was kept longest ago.
 static void keep(bal_plan_book *book, const entry *found, int stage_count)
 {
-    if (book->entries == NULL) book->entries = memory_array(KEPT, sizeof *book->entries);
+    if (book->entries == NULL) {
+        book->entries = arena_array(book->memory, KEPT, sizeof *book->entries);
+    }
     entry *kept = &book->entries[book->next];
     book->next = (book->next + 1) % KEPT;
-    if (kept->memory == NULL) kept->memory = arena_create(1 << 12);
+    if (kept->memory == NULL) kept->memory = arena_within(book->memory, 1 << 12);
     arena_reset(kept->memory);
     kept->word_count = found->word_count;
     kept->words = arena_array(kept->memory, found->word_count, sizeof *kept->words);
@@ -112,13 +113,4 @@ status bal_plan_book_find(bal_plan_book *book, const bal_chain *chain, arena *me
     wanted.plan = *plan;
     keep(book, &wanted, chain->stage_count);
     return STATUS_OK;
-}
-
-void bal_plan_book_free(bal_plan_book *book)
-{
-    for (int index = 0; book->entries != NULL && index < KEPT; index++) {
-        arena_destroy(book->entries[index].memory);
-    }
-    free(book->entries);
-    *book = (bal_plan_book){0};
 }

@@ -4,8 +4,9 @@
 
 #include "balance/partition/partition_pairs.h"
 
-/// Zero-initialise; release with bal_plan_book_free. Not for several threads at once.
+/// Zero-initialise all but memory. Not for several threads at once.
 typedef struct bal_plan_book {
+    arena *memory;                       // that the plans live and end with
     struct bal_plan_book_entry *entries; // a ring; NULL: none yet
     int next;                            // the entry that is written next
 } bal_plan_book;
@@ -17,5 +18,3 @@ typedef struct bal_plan_book {
 /// @param plan out: carved from memory, not from the book
 status bal_plan_book_find(bal_plan_book *book, const bal_chain *chain, arena *memory,
                           bal_pairs_plan *plan, error_message *err);
-
-void bal_plan_book_free(bal_plan_book *book);

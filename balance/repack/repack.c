@@ -32,18 +32,6 @@ bal_repack_options bal_repack_options_default(void)
     };
 }
 
-static status check_ratio(double value, double limit, const char *name, error_message *err)
-{
-    if (value >= 0 && value <= limit) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %g is outside [0, %g]", name, value, limit);
-}
-
-static status check_range(int value, int min, int max, const char *name, error_message *err)
-{
-    if (value >= min && value <= max) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, min, max);
-}
-
 int bal_repack_unit(const bal_repack_options *options)
 {
     return options->rank_unit > 0 ? options->rank_unit : 1;
@@ -61,12 +49,9 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
 {
     const int ranks = machine->rank_count;
     const int unit = bal_repack_unit(options);
-    TRY(check_ratio(options->tolerance_ratio, 1000, "tolerance_ratio", err));
-    TRY(check_ratio(options->grow_ratio, 1000, "grow_ratio", err));
-    TRY(check_ratio(options->load_threshold_ratio, 1000, "load_threshold_ratio", err));
-    TRY(check_range(options->rank_count_min, 0, ranks, "rank_count_min", err));
-    TRY(check_range(options->target_rank_count, 0, ranks, "target_rank_count", err));
-    TRY(check_range(unit, 1, ranks, "rank_unit", err));
+    TRY(check_int_range("rank_count_min", options->rank_count_min, 0, ranks, err));
+    TRY(check_int_range("target_rank_count", options->target_rank_count, 0, ranks, err));
+    TRY(check_int_range("rank_unit", unit, 1, ranks, err));
     TRY(check_layout(ranks, "the machine's rank_count", unit, err));
     TRY(check_layout(options->rank_count_min, "rank_count_min", unit, err));
     return check_layout(options->target_rank_count, "target_rank_count", unit, err);

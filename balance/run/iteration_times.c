@@ -15,8 +15,7 @@ void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int *
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op_kind kind = (bal_op_kind)schedule->ops[op].kind;
             if (kind != OP_BACKWARD_WEIGHT && kind != OP_BACKWARD) continue;
-            last[bal_stage_of(schedule->placement, schedule->rank_count, schedule->chunk_count,
-                              rank, schedule->ops[op].chunk)] = op;
+            last[bal_schedule_stage(schedule, rank, schedule->ops[op].chunk)] = op;
         }
     }
     *last_backward = last;
@@ -214,18 +213,11 @@ status bal_iteration_add_timeline(const bal_played_plan *played, int replica,
 {
     const int ranks = played->plan->rank_count;
     const int stages = bal_placed_stage_count(played->plan);
-    const int *first_op = played->schedule->first_op;
     int64_t *first_begin_ns = arena_array(memory, (size_t)ranks, sizeof *first_begin_ns);
     int64_t *last_end_ns = arena_array(memory, (size_t)ranks, sizeof *last_end_ns);
     int64_t *busy_ns = arena_array(memory, (size_t)ranks, sizeof *busy_ns);
     int64_t *stage_end_ns = arena_array(memory, (size_t)stages, sizeof *stage_end_ns);
-    for (int rank = 0; rank < ranks; rank++) {
-        first_begin_ns[rank] = timeline->begin_ns[first_op[rank]];
-        last_end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];
-        for (int op = first_op[rank]; op < first_op[rank + 1]; op++) {
-            busy_ns[rank] += timeline->end_ns[op] - timeline->begin_ns[op];
-        }
-    }
+    bal_timeline_sum(timeline, first_begin_ns, last_end_ns, busy_ns);
     for (int stage = 0; stage < stages; stage++) {
         stage_end_ns[stage] = timeline->end_ns[played->last_backward[stage]];
     }

@@ -10,7 +10,6 @@
 #include "balance/metrics.h"
 #include "balance/run/training.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 

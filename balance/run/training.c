@@ -4,48 +4,19 @@
 #include "balance/costs/layer_costs.h"
 #include "balance/schedule/schedule.h"
 
+#include <assert.h>
+
 const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {
     [BAL_REDUCTION_EXPOSED] = "none",
     [BAL_REDUCTION_STAGE] = "stage",
     [BAL_REDUCTION_BACKWARD] = "backward",
 };
 
-static status check_slow_ranks(const bal_training *training, error_message *err)
-{
-    for (int slow = 0; slow < training->slow_rank_count; slow++) {
-        const bal_slow_rank *entry = &training->slow_ranks[slow];
-        if (entry->rank < 0 || entry->rank >= training->machine.rank_count) {
-            return error_set(err, STATUS_INVALID, "slow rank %d is outside [0, %d]", entry->rank,
-                             training->machine.rank_count - 1);
-        }
-        if (!(entry->time_factor > 0 && entry->time_factor <= 1e6)) {
-            return error_set(err, STATUS_INVALID,
-                             "time_factor %g of slow rank %d is outside (0, 1000000]",
-                             entry->time_factor, entry->rank);
-        }
-    }
-    return STATUS_OK;
-}
-
 status bal_training_check(const bal_training *training, error_message *err)
 {
-    const int ranks = training->machine.rank_count;
-    if (training->iteration_count < 1) {
-        return error_set(err, STATUS_INVALID, "iteration_count %d is below 1",
-                         training->iteration_count);
-    }
-    if (ranks < 1 || ranks > BAL_RANKS_MAX) {
-        return error_set(err, STATUS_INVALID, "%d stages are outside [1, %d]", ranks,
-                         BAL_RANKS_MAX);
-    }
-    if (training->data_parallel < 1) {
-        return error_set(err, STATUS_INVALID, "data_parallel %d is below 1",
-                         training->data_parallel);
-    }
-    if (training->source_count < 1 || training->source_count > training->data_parallel) {
-        return error_set(err, STATUS_INVALID, "source_count %d is outside [1, data_parallel %d]",
-                         training->source_count, training->data_parallel);
-    }
+    assert(training->iteration_count >= 1 && training->round_count >= 0);
+    assert(training->source_count >= 1 && training->source_count <= training->data_parallel);
+    assert(training->machine.rank_count >= 1 && training->machine.rank_count <= BAL_RANKS_MAX);
     if (bal_schedule_family_find(training->schedule) == NULL) {
         return error_set(err, STATUS_INVALID, "unknown schedule '%.40s'", training->schedule);
     }
@@ -54,21 +25,16 @@ status bal_training_check(const bal_training *training, error_message *err)
                          "schedule %s keeps two copies of the weights; training runs have one",
                          training->schedule);
     }
-    if (training->round_count < 0 || training->round_count > BAL_ROUNDS_MAX) {
-        return error_set(err, STATUS_INVALID, "round_count %d is outside [0, %d]",
-                         training->round_count, BAL_ROUNDS_MAX);
-    }
     if (bal_disturbance_is_drawn_per_op(&training->disturbance) &&
         training->data_parallel > BAL_DRAWN_REPLICAS_MAX) {
         return error_set(err, STATUS_INVALID, "data_parallel %d of drawn times is above %d",
                          training->data_parallel, BAL_DRAWN_REPLICAS_MAX);
     }
-    TRY(bal_disturbance_check(&training->disturbance, ranks, err));
-    return check_slow_ranks(training, err);
+    return STATUS_OK;
 }
 
 status bal_training_controller(const bal_training *training, const bal_evaluator *evaluator,
-                               bal_controller **out, error_message *err)
+                               arena *memory, bal_controller **out, error_message *err)
 {
     const bal_controller_options options = {
         .balancer = training->balancer,
@@ -92,7 +58,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .peak_book = training->peak_book,
         .plan_book = training->plan_book,
     };
-    return bal_controller_create(&options, out, err);
+    return bal_controller_create(&options, memory, out, err);
 }
 
 bool bal_training_is_profiled(const bal_training *training, int iteration, bool is_announced)
@@ -119,6 +85,7 @@ bool bal_training_speeds(const bal_training *training, int iteration, double *ra
     for (int slow = 0; slow < training->slow_rank_count; slow++) {
         const bal_slow_rank *entry = &training->slow_ranks[slow];
         if (iteration < entry->first_iteration || iteration >= entry->end_iteration) continue;
+        assert(entry->rank < training->machine.rank_count && entry->time_factor > 0);
         rank_time_factor[entry->rank] *= entry->time_factor;
     }
     bal_disturbance_slow_ranks(&training->disturbance, training->machine.rank_count, iteration,

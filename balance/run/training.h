@@ -21,7 +21,6 @@
 #include "balance/ports.h"
 #include "balance/repack/repack.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -57,17 +56,15 @@ typedef struct bal_slow_rank {
 typedef struct bal_training_iteration {
     int iteration;
     int64_t iteration_ns;
-    int64_t pipeline_ns;    // of it: makespan or span
-    int64_t reduction_ns;   // of it: gradients, beyond the pipeline
-    int64_t profile_ns;     // of it
-    int64_t decision_ns;    // of it
-    int64_t migration_ns;   // of it
-    bool is_network_shared; // messages occupied ranks or links that others waited for
-    bool validates_behind;  // its step did not wait for the norm of all gradients
-    int round_count;        // of gradient accumulation; 0: 1. A timeline is of the first
-    bal_metrics metrics;    // of the slowest replica, the first of several
-    bool changed;           // the model had changed before it
-    bal_action action;      // what the controller decided after it, and why
+    int64_t pipeline_ns;  // of it: makespan or span
+    int64_t reduction_ns; // of it: gradients, beyond the pipeline
+    int64_t profile_ns;   // of it
+    int64_t decision_ns;  // of it
+    int64_t migration_ns; // of it
+    int round_count;      // of gradient accumulation; 0: 1. A timeline is of the first
+    bal_metrics metrics;  // of the slowest replica, the first of several
+    bool changed;         // the model had changed before it
+    bal_action action;    // what the controller decided after it, and why
     bal_reason reason;
     bool was_asked;  // a decision was made
     bool rebalanced; // layers moved
@@ -170,22 +167,21 @@ typedef struct bal_training_result {
     int simulated_count;  // iterations that were played; the others repeated their input
 } bal_training_result;
 
-/// Checks what a run says of itself; the costs are checked as they come.
+/// Checks what the numbers of a run, each within its limits, do not say; costs are checked as they
+/// come.
 ///
-/// @return STATUS_INVALID for a count outside its limits, an unknown schedule or one
-///         with two copies of the weights, a slow rank that the
-///         machine does not have or without a factor in (0, 1000000], a disturbance outside its
-///         limits, or replicas or rounds of their own draws above BAL_DRAWN_REPLICAS_MAX.
+/// @return STATUS_INVALID for an unknown schedule or one with two copies of the weights, and for
+///         replicas of their own draws above BAL_DRAWN_REPLICAS_MAX
 status bal_training_check(const bal_training *training, error_message *err);
 
 /// Makes the controller of a run.
 ///
-/// @param evaluator borrowed until the controller is destroyed; NULL: none, see
+/// @param evaluator borrowed as long as the controller is used; NULL: none, see
 ///                  bal_controller_options
-/// @param out       owned by the caller, who releases it with bal_controller_destroy
+/// @param memory    that the controller lives and ends with
 /// @return what bal_controller_create refuses
 status bal_training_controller(const bal_training *training, const bal_evaluator *evaluator,
-                               bal_controller **out, error_message *err);
+                               arena *memory, bal_controller **out, error_message *err);
 
 /// Whether a decision may look at the layers of an iteration. Without announcements only measuring
 /// tells whether the model has changed; plans kept in the shadow see every iteration.

@@ -123,8 +123,8 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
         .copies = arena_array(memory, replicas, sizeof *made.copies),
         .differing = arena_array(memory, replicas, sizeof *made.differing),
         .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
-        .column_memory = arena_create(1 << 20),
-        .measured_memory = {arena_create(1 << 16), arena_create(1 << 16)},
+        .column_memory = arena_within(memory, 1 << 20),
+        .measured_memory = {arena_within(memory, 1 << 16), arena_within(memory, 1 << 16)},
         .iteration = -1,
     };
     const bool has_slow = bal_training_has_slow_ranks(training);
@@ -133,22 +133,12 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
         made.time_factor_before = arena_array(memory, ranks, sizeof *made.time_factor_before);
     }
     *costs = made;
+    for (int replica = 0; replica < training->source_count; replica++) {
+        made.copies[replica].memory = arena_within(memory, 1 << 16);
+    }
     for (int rank = 0; rank < training->machine.rank_count && made.rank_time_factor; rank++) {
         made.rank_time_factor[rank] = 1.0;
     }
-}
-
-void bal_training_costs_free(bal_training_costs *costs)
-{
-    for (int replica = 0; costs->copies != NULL && replica < costs->replica_count; replica++) {
-        bal_costs_copy_free(&costs->copies[replica]);
-    }
-    arena_destroy(costs->column_memory);
-    arena_destroy(costs->measured_memory[0]);
-    arena_destroy(costs->measured_memory[1]);
-    costs->column_memory = NULL;
-    costs->measured_memory[0] = NULL;
-    costs->measured_memory[1] = NULL;
 }
 
 /// Refuses negative values and those whose sum over the layers is above a quarter of int64: a

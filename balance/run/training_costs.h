@@ -41,7 +41,7 @@ typedef struct bal_batch {
     int played_count;     // of the replica with the most; fewer where there are further replicas
 } bal_batch;
 
-/// Filled by bal_training_costs_init; release with bal_training_costs_free.
+/// Filled by bal_training_costs_init.
 typedef struct bal_training_costs {
     const bal_training *training;
     int layer_count;
@@ -49,7 +49,6 @@ typedef struct bal_training_costs {
     int iteration;     // at hand; -1: none
     bool is_new;       // of it: what bal_training_costs_fetch has said
     bool is_announced;
-    bool borrows;              // what is measured is what the source gave, as it gave it
     bal_batch batch;           // of the iteration
     bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
@@ -66,10 +65,9 @@ typedef struct bal_training_costs {
     int measured_count;
 } bal_training_costs;
 
-/// @param memory for arrays that live as long as the run
+/// @param memory that they live and end with
 void bal_training_costs_init(bal_training_costs *costs, const bal_training *training,
                              arena *memory);
-void bal_training_costs_free(bal_training_costs *costs);
 
 /// Fetches the costs of an iteration from every source. May be called again for the same iteration,
 /// so that one can look ahead; its costs are then fetched only once, unless the batch is split

@@ -130,12 +130,6 @@ bool bal_schedule_takes_chunks(const bal_schedule_family *family, int chunk_coun
     return chunk_count >= family->chunk_count_min && chunk_count <= BAL_CHUNKS_MAX;
 }
 
-static status check_limits(const char *what, int value, int min, int max, error_message *err)
-{
-    if (value >= min && value <= max) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", what, value, min, max);
-}
-
 /// Whether the costs of a searched schedule are there and have its shape.
 static status check_costs(const bal_schedule_request *request, const bal_schedule_family *family,
                           int chunk_count, error_message *err)
@@ -177,8 +171,9 @@ bool bal_schedule_takes(const bal_schedule_family *family, int rank_count, int m
 static status check_request(const bal_schedule_request *request, const bal_schedule_family *family,
                             int *chunk_count, error_message *err)
 {
-    TRY(check_limits("rank_count", request->rank_count, 1, BAL_RANKS_MAX, err));
-    TRY(check_limits("microbatch_count", request->microbatch_count, 1, BAL_MICROBATCHES_MAX, err));
+    TRY(check_int_range("rank_count", request->rank_count, 1, BAL_RANKS_MAX, err));
+    TRY(check_int_range("microbatch_count", request->microbatch_count, 1, BAL_MICROBATCHES_MAX,
+                        err));
     const int own = family->chunk_count;
     const int chunks = bal_schedule_chunk_count(family, request->chunk_count);
     if (own != 0 && chunks != own) {
@@ -186,7 +181,7 @@ static status check_request(const bal_schedule_request *request, const bal_sched
                          family->name, own);
     }
     if (own == 0) {
-        TRY(check_limits("chunk_count", chunks, family->chunk_count_min, BAL_CHUNKS_MAX, err));
+        TRY(check_int_range("chunk_count", chunks, family->chunk_count_min, BAL_CHUNKS_MAX, err));
     }
     const int64_t ops = (int64_t)request->rank_count * request->microbatch_count * chunks *
                         (family->has_split ? 3 : 2);

@@ -44,6 +44,14 @@ typedef struct bal_schedule {
     const bal_op *ops;   // [first_op[rank_count]] in the order in which each rank runs them
 } bal_schedule;
 
+/// What ran when: what a player returns, whether it simulated or executed. Times count from the
+/// begin of the iteration. The arrays belong to whoever made the timeline.
+typedef struct bal_timeline {
+    const bal_schedule *schedule;
+    int64_t *begin_ns; // [op_count] parallel to schedule->ops
+    int64_t *end_ns;   // [op_count]
+} bal_timeline;
+
 /// The stage, in model order, of a chunk of a rank of a schedule.
 static inline int bal_schedule_stage(const bal_schedule *schedule, int rank, int chunk)
 {
@@ -144,17 +152,11 @@ int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_co
 /// BW exactly once, F before B before W on its rank, overlapped pairs are of two microbatches, and
 /// no cycle among the ranks' waits. Orders that were imported or written by hand come through here.
 ///
-/// @param topological [op_count] or NULL, out: indices into ops such that every op stands behind
-///                    the op before it on its rank and after the op whose message it needs; of an
-///                    overlapped pair both stand behind both messages, and whoever waits for either
-///                    after the second.
-///                    Among ops that could come next, ranks take turns (round robin), so that
-///                    neighbours in this order are independent where the schedule allows.
-///                    Unspecified on failure.
 /// @return STATUS_INVALID naming rank and op that is missing, repeated or too early; or the
 ///         cycle, op by op: "rank 0 F1 waits for rank 1 B0 waits for ... ".
-/// Time and memory O(stages * microbatches).
-status bal_schedule_check(const bal_schedule *schedule, int *topological, error_message *err);
+/// Memory O(stages * microbatches); time the same where ranks seldom wait for each other against
+/// the way of their messages.
+status bal_schedule_check(const bal_schedule *schedule, error_message *err);
 
 /// The op whose message op (of rank) waits for: the F of the stage before, or the B (or BW) of the
 /// stage after, same microbatch. Same-rank neighbours count too (chunk to chunk).

@@ -17,7 +17,6 @@ typedef struct check_state {
     int op_count;
     int *place;    // [stage][microbatch][ROW_COUNT] index into ops, or NOWHERE
     int *next_op;  // [rank_count] the first op of the rank that has not been placed yet
-    int *turn;     // [rank_count] ring of ranks whose next op can run
     bool *is_done; // [op_count] it has run
 } check_state;
 
@@ -180,21 +179,6 @@ static int awaited_op(const check_state *state, int rank, bal_op op)
     return *place_of(state, stage, op.microbatch, row_of((uint8_t)kind));
 }
 
-/// The op that waits for the message of op, or NOWHERE: the other direction of awaited_op.
-static int waiting_op(const check_state *state, int rank, bal_op op, int *waiting_rank)
-{
-    const bal_schedule *schedule = state->schedule;
-    if (op.kind == OP_BACKWARD_WEIGHT) return NOWHERE;
-    const int own = bal_schedule_stage(schedule, rank, op.chunk);
-    const int stage = op.kind == OP_FORWARD
-                          ? bal_stage_behind(schedule->placement, schedule->rank_count,
-                                             schedule->chunk_count, own)
-                          : bal_stage_before(schedule->placement, schedule->rank_count, own);
-    if (stage < 0) return NOWHERE;
-    *waiting_rank = bal_schedule_rank(schedule, stage);
-    return *place_of(state, stage, op.microbatch, row_of(op.kind));
-}
-
 /// Whether the message that an op waits for is there; that of the first op of an overlapped pair
 /// leaves when the second is done.
 static bool has_message(const check_state *state, int rank, int index)
@@ -221,54 +205,29 @@ static bool can_run(const check_state *state, int rank)
            blocked_op(state, rank) == NOWHERE;
 }
 
-/// The rank that the message of an op lets go on, or NOWHERE. Its next op waited for it, or the op
-/// that this overlaps.
-static int released_rank(const check_state *state, int rank, int index)
-{
-    int other = NOWHERE;
-    const int released = waiting_op(state, rank, state->schedule->ops[index], &other);
-    if (released == NOWHERE || other == rank) return NOWHERE;
-    const int next = state->next_op[other];
-    if (released < next || released > next + 1) return NOWHERE;
-    const bool is_awaited = released == next || state->schedule->ops[next].overlaps_next != 0;
-    return is_awaited && can_run(state, other) ? other : NOWHERE;
-}
-
-/// Runs the ranks in turns: whoever can run stands once in the ring. An op that ends lets its own
-/// rank go on, and the rank whose next op waited for it.
-static int run_in_turns(const check_state *state, int *topological)
+/// Runs the ranks, down as outputs go and up as gradients do, each as far as it gets, until none
+/// can go on.
+///
+/// @return ops that have run
+static int run_ranks(const check_state *state)
 {
     const bal_schedule *schedule = state->schedule;
     const int rank_count = schedule->rank_count;
-    int begin = 0;
-    int waiting = 0;
     int done = 0;
-    for (int rank = 0; rank < rank_count; rank++) {
-        state->next_op[rank] = schedule->first_op[rank];
-    }
-    for (int rank = 0; rank < rank_count; rank++) {
-        if (can_run(state, rank)) state->turn[waiting++] = rank;
-    }
-    while (waiting > 0) {
-        const int rank = state->turn[begin];
-        begin = begin + 1 == rank_count ? 0 : begin + 1;
-        waiting--;
-        const int first = state->next_op[rank];
-        const int last = first + schedule->ops[first].overlaps_next;
-        state->next_op[rank] = last + 1;
-        int woken = NOWHERE;
-        for (int index = first; index <= last; index++) {
-            state->is_done[index] = true;
-            if (topological != NULL) topological[done] = index;
-            done++;
+    int before = -1;
+    memcpy(state->next_op, schedule->first_op, (size_t)rank_count * sizeof *state->next_op);
+    for (bool is_down = true; done > before; is_down = !is_down) {
+        before = done;
+        for (int step = 0; step < rank_count; step++) {
+            const int rank = is_down ? step : rank_count - 1 - step;
+            while (can_run(state, rank)) {
+                const int first = state->next_op[rank];
+                const int count = 1 + schedule->ops[first].overlaps_next;
+                memset(&state->is_done[first], true, (size_t)count * sizeof *state->is_done);
+                state->next_op[rank] += count;
+                done += count;
+            }
         }
-        for (int index = first; index <= last; index++) {
-            const int other = released_rank(state, rank, index);
-            if (other == NOWHERE || other == woken) continue;
-            state->turn[(begin + waiting++) % rank_count] = other;
-            woken = other;
-        }
-        if (can_run(state, rank)) state->turn[(begin + waiting++) % rank_count] = rank;
     }
     return done;
 }
@@ -367,15 +326,15 @@ static status check_shape(const bal_schedule *schedule, error_message *err)
     return STATUS_OK;
 }
 
-static status check_in(check_state *state, int *topological, error_message *err)
+static status check_in(const check_state *state, error_message *err)
 {
     TRY(place_ops(state, err));
     TRY(check_complete(state, err));
-    if (run_in_turns(state, topological) < state->op_count) return cycle(state, err);
+    if (run_ranks(state) < state->op_count) return cycle(state, err);
     return STATUS_OK;
 }
 
-status bal_schedule_check(const bal_schedule *schedule, int *topological, error_message *err)
+status bal_schedule_check(const bal_schedule *schedule, error_message *err)
 {
     TRY(check_shape(schedule, err));
     const size_t rank_count = (size_t)schedule->rank_count;
@@ -387,14 +346,12 @@ status bal_schedule_check(const bal_schedule *schedule, int *topological, error_
         .op_count = op_count,
         .place = memory_array(places, sizeof *state.place),
         .next_op = memory_array(rank_count, sizeof *state.next_op),
-        .turn = memory_array(rank_count, sizeof *state.turn),
         .is_done = memory_array((size_t)op_count + 1, sizeof *state.is_done),
     };
     memset(state.place, 0xff, places * sizeof *state.place); // NOWHERE in every byte
-    const status result = check_in(&state, topological, err);
+    const status result = check_in(&state, err);
     free(state.place);
     free(state.next_op);
-    free(state.turn);
     free(state.is_done);
     return result;
 }

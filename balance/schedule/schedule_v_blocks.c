@@ -105,27 +105,19 @@ static void place_second_slots(block_grid *grid)
 /// The slot behind everything that an op waits for. A backward waits for second slots.
 static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int index)
 {
-    const int last = grid->rank_count - 1;
+    // F0 and B1 go down the ranks, F1 and B0 up; each begins where the kind before it ends.
+    static const block_kind kind_before[] = {
+        [BLOCK_F1] = BLOCK_F0, [BLOCK_B1] = BLOCK_F1, [BLOCK_B0] = BLOCK_W1};
+    const bool is_down = kind == BLOCK_F0 || kind == BLOCK_B1;
+    const int sender = is_down ? rank - 1 : rank + 1;
+    const int sent = kind <= BLOCK_F1 ? (int)kind : (int)kind + 2;
     int awaited = -1;
-    switch (kind) {
-    case BLOCK_F0:
-        if (rank > 0) awaited = bal_block_slots(grid, rank - 1, kind)[index];
-        break;
-    case BLOCK_F1:
-        awaited = rank < last ? bal_block_slots(grid, rank + 1, kind)[index]
-                              : bal_block_slots(grid, rank, BLOCK_F0)[index];
-        break;
-    case BLOCK_B1:
-        awaited = rank > 0 ? bal_block_slots(grid, rank - 1, BLOCK_W1)[index]
-                           : bal_block_slots(grid, rank, BLOCK_F1)[index];
-        break;
-    case BLOCK_B0:
-        awaited = rank < last ? bal_block_slots(grid, rank + 1, BLOCK_W0)[index]
-                              : bal_block_slots(grid, rank, BLOCK_W1)[index];
-        break;
-    default:
+    if (kind >= BLOCK_W1) {
         awaited = bal_block_slots(grid, rank, (block_kind)(kind - 2))[index];
-        break;
+    } else if (sender >= 0 && sender < grid->rank_count) {
+        awaited = bal_block_slots(grid, sender, (block_kind)sent)[index];
+    } else if (kind != BLOCK_F0) {
+        awaited = bal_block_slots(grid, rank, kind_before[kind])[index];
     }
     const int before = index > 0 ? bal_block_slots(grid, rank, kind)[index - 1] : -1;
     return (awaited > before ? awaited : before) + 1;

@@ -98,16 +98,24 @@ static void fill_gap(rounds *pass, int rank, int sweep)
     if (rule == WEIGHT_ALL || gap_ns > allowed_ns - state->idle_ns) put_weight(pass, rank);
 }
 
+/// Runs W until the next op of a sweep fits. False if it cannot.
+static bool make_room(rounds *pass, int rank, int sweep)
+{
+    const bal_pass_rank *state = &pass->order.ranks[rank];
+    const bal_order_rank *of = &pass->order.find->ranks[rank];
+    if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) return false;
+    while (state->held + of->memory[sweep] > of->memory_limit) {
+        put_weight(pass, rank);
+    }
+    return true;
+}
+
 /// Runs the next op of a sweep, W before it as memory needs. False if it cannot run.
 static bool run_sweep(rounds *pass, int rank, int sweep)
 {
     const bal_pass_rank *state = &pass->order.ranks[rank];
     const bal_order_rank *of = &pass->order.find->ranks[rank];
-    if (!is_known(pass, rank, sweep)) return false;
-    if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) return false;
-    while (state->held + of->memory[sweep] > of->memory_limit) {
-        put_weight(pass, rank);
-    }
+    if (!is_known(pass, rank, sweep) || !make_room(pass, rank, sweep)) return false;
     const int64_t arrival_ns = of->arrival_ns[sweep][state->done[sweep]];
     const int64_t begin_ns = arrival_ns > state->free_ns ? arrival_ns : state->free_ns;
     bal_order_pass_put_sweep(&pass->order, rank, sweep, begin_ns);
@@ -223,15 +231,10 @@ static bool run_forwards(rounds *pass)
 {
     bool ran = false;
     for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
-        const bal_pass_rank *state = &pass->order.ranks[rank];
-        const bal_order_rank *of = &pass->order.find->ranks[rank];
         const bool is_up = is_known(pass, rank, UP_F);
         if (!is_up && (!is_known(pass, rank, DOWN_F) || !fits_forward(pass, rank))) continue;
         const int sweep = is_up ? UP_F : DOWN_F;
-        if (state->held + state->pending_memory + of->memory[sweep] > of->memory_limit) continue;
-        while (state->held + of->memory[sweep] > of->memory_limit) {
-            put_weight(pass, rank);
-        }
+        if (!make_room(pass, rank, sweep)) continue;
         fill_gap(pass, rank, sweep);
         ran = run_sweep(pass, rank, sweep) || ran;
     }

@@ -254,7 +254,7 @@ status cli_exported_order_read(const cli_arguments *arguments, const char *path,
     *is_whole = exported.plan.first_stage_whole;
     if (exported.is_order) {
         *schedule = exported.order;
-        result = bal_schedule_check(schedule, NULL, err);
+        result = bal_schedule_check(schedule, err);
     } else {
         result =
             order_of_plan(&exported.plan, cli_value(arguments, "--costs"), memory, schedule, err);

@@ -165,7 +165,7 @@ static status measure_device(const probe_request *request, arena *memory, cli_pr
     const bool is_large = !is_little && strcmp(request->device, "cuda") == 0;
     model_config config;
     exec_kernels *kernels = NULL;
-    TRY(model_config_open(request->model, memory, &config, err));
+    TRY(model_config_open(request->model, NULL, memory, &config, err));
     TRY(cli_probe_list_of(&config, request->tokens, report->dtype, request->bytes,
                           request->is_bf16 ? 2 : 4, is_large ? cuda_sides : cpu_sides,
                           is_little ? 1 : 3, memory, &report->device_list, err));
@@ -220,7 +220,7 @@ static status probe(const cli_arguments *arguments, const probe_request *request
                                .dtype =
                                    request->is_bf16 ? MODEL_DTYPE_BFLOAT16 : MODEL_DTYPE_FLOAT32};
     if (cli_has(arguments, "--hardware")) {
-        TRY(model_hardware_open(cli_value(arguments, "--hardware"), memory, &preset, err));
+        TRY(model_hardware_open(cli_value(arguments, "--hardware"), NULL, memory, &preset, err));
         report.preset = &preset;
         report.uses_preset_peak = strcmp(request->device, "cuda") == 0;
     }

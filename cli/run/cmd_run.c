@@ -171,9 +171,8 @@ typedef struct run_state {
     bal_cost_source unknown; // of a device that trains
     exec_training execution;
     exec_training_listener listener;
-    arena *memory; // the leader's
-    bool leads;    // this process does: it alone writes and prints
-    sim_predictor *predictor;
+    arena *memory;        // the leader's
+    bool leads;           // this process does: it alone writes and prints
     cli_run_files *files; // NULL: none yet
     cli_run_outcome outcome;
     cli_progress progress;
@@ -282,8 +281,7 @@ static status prepare_leader(run_state *state, error_message *err)
         state->predicted.sources = &state->unknown;
         state->predicted.source_count = 1;
     }
-    TRY(sim_predictor_create(&state->predicted, &state->predictor, err));
-    state->execution.evaluator = sim_predictor_evaluator(state->predictor);
+    TRY(sim_predictor_create(&state->predicted, state->memory, &state->execution.evaluator, err));
     cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory);
     TRY(cli_run_files_begin(request, &state->opened, &state->model, state->memory, &state->files,
                             err));
@@ -341,7 +339,6 @@ static status run_and_free(const cli_arguments *arguments, const cli_run_request
     const status ended = run_prepared(arguments, state, out, err);
     if (state->abandoned_rank_count > 0) return ended; // they end with the process
     cli_run_outcome_free(&state->outcome);
-    sim_predictor_destroy(state->predictor);
     exec_training_text_free(&state->text);
     cli_run_study_close(&state->opened);
     arena_destroy(state->memory);

@@ -171,7 +171,7 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
                          "%s: device %s trains a model; the study needs \"model\", or --model",
                          request->path, request->device);
     }
-    TRY(model_config_open_changed(study->model, study->model_changes, memory, &config, err));
+    TRY(model_config_open(study->model, study->model_changes, memory, &config, err));
     const char *missing = missing_feature(&config);
     if (missing != NULL) {
         return error_set(err, STATUS_UNSUPPORTED, "%s: device %s trains %s; this is a %s",

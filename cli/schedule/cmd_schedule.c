@@ -109,7 +109,7 @@ static status import(const cli_arguments *arguments, arena *memory, schedule_run
     TRY(check_given(arguments, "--microbatches", bal_iteration_microbatch_count(&run->schedule),
                     err));
     TRY(check_given(arguments, "--chunks", run->schedule.chunk_count, err));
-    const status checked = bal_schedule_check(&run->schedule, NULL, err);
+    const status checked = bal_schedule_check(&run->schedule, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", path);
     return read_costs(arguments, &run->schedule, memory, &run->costs, err);
 }

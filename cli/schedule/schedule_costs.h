@@ -4,7 +4,6 @@
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/closed_form.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"

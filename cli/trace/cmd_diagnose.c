@@ -116,7 +116,7 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
 {
     model_config config;
     ana_counted_layout layout = {.stage_count = 1};
-    TRY(model_config_open(cli_value(arguments, "--model"), memory, &config, err));
+    TRY(model_config_open(cli_value(arguments, "--model"), NULL, memory, &config, err));
     if (config.expert_count == 0) {
         return error_set(err, STATUS_INVALID, "--model: %s has no experts",
                          cli_value(arguments, "--model"));

@@ -20,7 +20,7 @@
 #include "balance/ports.h"
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
-#include "balance/timeline.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/clock.h"

@@ -111,14 +111,12 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     allocate(leader);
     bal_training_costs_init(&leader->costs, &leader->training, memory);
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
-    return bal_training_controller(&leader->training, execution->evaluator, &leader->controller,
-                                   err);
+    return bal_training_controller(&leader->training, execution->evaluator, memory,
+                                   &leader->controller, err);
 }
 
 static void leader_close(exec_leader *leader)
 {
-    bal_controller_destroy(leader->controller);
-    bal_training_costs_free(&leader->costs);
     arena_destroy(leader->iteration_memory);
     arena_destroy(leader->profile_memory);
     arena_destroy(leader->next_memory);

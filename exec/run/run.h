@@ -12,7 +12,6 @@
 #include "balance/run/training_costs.h"
 #include "balance/run/training_ledger.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device/device.h"

@@ -230,7 +230,7 @@ static status find_order(exec_leader *leader, const exec_next_plan *next,
         TRY(bal_training_order(&leader->training, placed, next->layers, next->microbatch_count,
                                leader->next_memory, order, err));
     }
-    TRY(bal_schedule_check(order, NULL, err));
+    TRY(bal_schedule_check(order, err));
     return leader->learns ? exec_weight_order_check(order, err) : STATUS_OK;
 }
 
@@ -346,18 +346,11 @@ static status find_even(exec_leader *leader, const bal_layer_costs *layers,
     plain.repack = bal_repack_options_default();
     plain.weight = BAL_WEIGHT_TIME;
     plain.machine.rank_memory_bytes = 0;
-    TRY(bal_training_controller(&plain, NULL, &controller, err));
-    const status started = bal_controller_start(controller, layers, &decision, err);
-    if (started == STATUS_OK) {
-        const size_t bounds = (size_t)bal_placed_stage_count(&decision.plan) + 1;
-        int *first_layer = arena_array(leader->next_memory, bounds, sizeof *first_layer);
-        *placed = decision.plan;
-        placed->first_layer = first_layer;
-        placed->machine_rank = NULL; // in their order
-        memcpy(first_layer, decision.plan.first_layer, bounds * sizeof *first_layer);
-    }
-    bal_controller_destroy(controller);
-    return started;
+    TRY(bal_training_controller(&plain, NULL, leader->next_memory, &controller, err));
+    TRY(bal_controller_start(controller, layers, &decision, err));
+    *placed = decision.plan;
+    placed->machine_rank = NULL; // in their order
+    return STATUS_OK;
 }
 
 /// The plan of the start: what was given, or the balancer's, or where nothing is known the even

@@ -694,25 +694,19 @@ static status check_changes(const json_document *base, const char *name, const c
 static status open_base(const char *name_or_path, const char *changes, error_message *err)
 {
     json_document *base = NULL;
-    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, &base, err));
+    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, NULL, &base, err));
     const status result = check_changes(base, name_or_path, changes, err);
     json_close(base);
     return result;
 }
 
-status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
-                                 model_config *config, error_message *err)
+status model_config_open(const char *name_or_path, const char *changes, arena *memory,
+                         model_config *config, error_message *err)
 {
     json_document *document = NULL;
     if (changes != NULL) TRY(open_base(name_or_path, changes, err));
-    TRY(model_shipped_open_changed(MODEL_SHIPPED_CONFIG, name_or_path, changes, &document, err));
+    TRY(model_shipped_open(MODEL_SHIPPED_CONFIG, name_or_path, changes, &document, err));
     const status result = model_config_read(document, memory, config, err);
     json_close(document);
     return result;
-}
-
-status model_config_open(const char *name_or_path, arena *memory, model_config *config,
-                         error_message *err)
-{
-    return model_config_open_changed(name_or_path, NULL, memory, config, err);
 }

@@ -84,19 +84,14 @@ int model_config_block_count(const model_config *view, int layer);
 /// qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, nemotron_h; within them every spelling
 /// of a field is accepted.
 ///
-/// @param config is_moe is carved from memory; untouched on failure
+/// @param changes other values at some places of the file, as json_change takes them; NULL: none
+/// @param config  is_moe is carved from memory; untouched on failure
 /// @return STATUS_FORMAT naming key and value: missing though needed, outside its limits, or
-///         contradicting another; STATUS_UNSUPPORTED naming a model_type or a feature that is not
-///         modelled; STATUS_IO.
-status model_config_open(const char *name_or_path, arena *memory, model_config *config,
-                         error_message *err);
-
-/// As model_config_open, with other values at some places of the file.
-///
-/// @param changes as json_change takes them; NULL: none
-/// @return STATUS_FORMAT, too, for a key that the file has not, naming the nearest
-status model_config_open_changed(const char *name_or_path, const char *changes, arena *memory,
-                                 model_config *config, error_message *err);
+///         contradicting another, or for a change of a key that the file has not, naming the
+///         nearest; STATUS_UNSUPPORTED naming a model_type or a feature that is not modelled;
+///         STATUS_IO.
+status model_config_open(const char *name_or_path, const char *changes, arena *memory,
+                         model_config *config, error_message *err);
 
 /// As model_config_open, from a document that is open.
 status model_config_read(const json_document *document, arena *memory, model_config *config,

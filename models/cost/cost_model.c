@@ -140,51 +140,26 @@ static void choose_deduplication(model_costs *costs, model_assumption_list *list
                  "%g", *share);
 }
 
-enum { COST_ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
+enum {
+    PASS_PARTS = MODEL_PASS_COUNT * MODEL_COST_PART_COUNT,
+    COST_NUMBERS = BAL_COST_ARRAY_COUNT + MODEL_PASS_COUNT + PASS_PARTS
+};
 
-/// The arrays of the costs, writable while they are filled.
-typedef struct cost_arrays {
-    int64_t *all; // [COST_ARRAYS][row_count]: those below
-    size_t row_count;
-    int64_t *pass_ns[MODEL_PASS_COUNT];   // [row_count]
-    int64_t *pass_flop[MODEL_PASS_COUNT]; // [row_count]
-    int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
-    int64_t *parameters;
-    int64_t *state_bytes;
-    int64_t *activation_bytes;
-    int64_t *gradient_bytes;
-    int64_t *message_bytes;
-    int64_t *reduction_ns;
-} cost_arrays;
-
-static void carve(int row_count, arena *memory, cost_arrays *arrays)
-{
-    const size_t rows = (size_t)row_count;
-    int64_t *all = arena_array(memory, rows * COST_ARRAYS, sizeof *all);
-    arrays->all = all;
-    arrays->row_count = rows;
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        arrays->pass_ns[pass] = all;
-        arrays->pass_flop[pass] = all + rows;
-        all += 2 * rows;
-        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-            arrays->part_ns[pass][part] = all;
-            all += rows;
-        }
-    }
-    arrays->parameters = all;
-    arrays->state_bytes = all + rows;
-    arrays->activation_bytes = all + rows * 2;
-    arrays->gradient_bytes = all + rows * 3;
-    arrays->message_bytes = all + rows * 4;
-    arrays->reduction_ns = all + rows * 5;
-}
-
-/// What a row costs in every pass, part by part.
-typedef struct row_passes {
-    int64_t part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
-    int64_t flop[MODEL_PASS_COUNT];
-} row_passes;
+/// What a layer costs, once by name and once as a list.
+typedef union cost_row {
+    struct {
+        int64_t pass_ns[MODEL_PASS_COUNT]; // from here in the order of bal_layer_costs
+        int64_t parameters;
+        int64_t state_bytes;
+        int64_t activation_bytes;
+        int64_t gradient_bytes;
+        int64_t message_bytes;
+        int64_t reduction_ns;
+        int64_t flop[MODEL_PASS_COUNT];
+        int64_t part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    };
+    int64_t number[COST_NUMBERS];
+} cost_row;
 
 static bool is_head(const model_costs *costs, int row)
 {
@@ -210,11 +185,11 @@ static model_collectives collectives_of_row(const model_costs *costs, int row, m
     return model_layer_collectives(config, shape, groups, row - 1, pass, attention_ns);
 }
 
-static void fill_pass(const model_costs *costs, int row, model_pass pass, row_passes *passes)
+static void fill_pass(const model_costs *costs, int row, model_pass pass, cost_row *cost)
 {
     const model_layer_work work = work_of_row(costs, row, pass);
     const model_dtype dtype = costs->shape.dtype;
-    int64_t *part_ns = passes->part_ns[pass];
+    int64_t *part_ns = cost->part_ns[pass];
     // The head's matrix, whose gradients reach every layer, stays wide.
     const bool is_layer = row > 0 && !is_head(costs, row);
     const model_config view =
@@ -230,7 +205,7 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, row_pa
     const int64_t host_ns = model_host_ns(work.launches, &costs->hardware);
     const int64_t busy_ns = sum_parts_ns(part_ns);
     part_ns[MODEL_COST_HOST] = host_ns > busy_ns ? host_ns - busy_ns : 0;
-    passes->flop[pass] = model_work_flop(&work);
+    cost->flop[pass] = model_work_flop(&work);
 }
 
 /// What F took of what B makes again, collectives included.
@@ -258,18 +233,18 @@ static int64_t remade_of_row(const model_costs *costs, int row, unsigned remakes
 }
 
 /// B computes again what F has not kept.
-static void add_recomputation(const model_costs *costs, int row, row_passes *passes)
+static void add_recomputation(const model_costs *costs, int row, cost_row *cost)
 {
     const model_shape *shape = &costs->shape;
-    int64_t *backward_ns = passes->part_ns[MODEL_PASS_BACKWARD_INPUT];
-    int64_t *backward_flop = &passes->flop[MODEL_PASS_BACKWARD_INPUT];
+    int64_t *backward_ns = cost->part_ns[MODEL_PASS_BACKWARD_INPUT];
+    int64_t *backward_flop = &cost->flop[MODEL_PASS_BACKWARD_INPUT];
     int64_t remade_ns[MODEL_COST_PART_COUNT] = {0};
     if (row == 0 || is_head(costs, row)) return;
     const unsigned remakes =
         model_layer_remakes(&shape->parallel, row - 1, costs->config.layer_count);
     if (remakes == 0 || remakes == MODEL_REMAKES_NOTHING) return;
     const int64_t flop =
-        remade_of_row(costs, row, remakes, passes->part_ns[MODEL_PASS_FORWARD], remade_ns);
+        remade_of_row(costs, row, remakes, cost->part_ns[MODEL_PASS_FORWARD], remade_ns);
     *backward_flop = saturating_add(*backward_flop, flop);
     for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
         backward_ns[part] = saturating_add(backward_ns[part], remade_ns[part]);
@@ -288,20 +263,20 @@ static int64_t offloaded_of_row(const model_costs *costs, int row)
 }
 
 /// They travel beside the layers before and after: what remains is waiting for the host.
-static void add_offloading(const model_costs *costs, int row, row_passes *passes)
+static void add_offloading(const model_costs *costs, int row, cost_row *cost)
 {
     const int64_t bytes = offloaded_of_row(costs, row);
     if (bytes == 0) return;
     const int64_t travel_ns = bal_link_transfer_ns(costs->hardware.host, bytes);
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        const int64_t busy_ns = sum_parts_ns(passes->part_ns[pass]);
-        if (travel_ns > busy_ns) passes->part_ns[pass][MODEL_COST_HOST] += travel_ns - busy_ns;
+        const int64_t busy_ns = sum_parts_ns(cost->part_ns[pass]);
+        if (travel_ns > busy_ns) cost->part_ns[pass][MODEL_COST_HOST] += travel_ns - busy_ns;
     }
 }
 
 /// Weights and gradients that replicas send each other in every pass travel beside the layers
 /// before and after: a pass lasts as long as the longer of the two.
-static void add_sharding(const model_replica_traffic *traffic, row_passes *passes)
+static void add_sharding(const model_replica_traffic *traffic, cost_row *cost)
 {
     const int64_t wanted_ns[MODEL_PASS_COUNT] = {
         [MODEL_PASS_FORWARD] = traffic->forward_ns,
@@ -309,8 +284,8 @@ static void add_sharding(const model_replica_traffic *traffic, row_passes *passe
         [MODEL_PASS_BACKWARD_WEIGHT] = traffic->gradient_ns,
     };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        const int64_t hidden_ns = sum_parts_ns(passes->part_ns[pass]);
-        passes->part_ns[pass][MODEL_COST_SHARDING] =
+        const int64_t hidden_ns = sum_parts_ns(cost->part_ns[pass]);
+        cost->part_ns[pass][MODEL_COST_SHARDING] =
             wanted_ns[pass] > hidden_ns ? wanted_ns[pass] - hidden_ns : 0;
     }
 }
@@ -410,32 +385,28 @@ static int64_t working_of_row(const model_costs *costs, int row)
     return bytes;
 }
 
-static void fill_row(const model_costs *costs, int row, cost_arrays *arrays)
+/// @param cost zeroed
+static void fill_row(const model_costs *costs, int row, cost_row *cost)
 {
-    row_passes passes = {0};
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        fill_pass(costs, row, (model_pass)pass, &passes);
+        fill_pass(costs, row, (model_pass)pass, cost);
     }
-    add_recomputation(costs, row, &passes);
-    add_offloading(costs, row, &passes);
+    add_recomputation(costs, row, cost);
+    add_offloading(costs, row, cost);
     const row_parameters parameters = parameters_of_row(costs, row);
     const model_replica_traffic traffic = traffic_of_row(costs, parameters);
-    add_sharding(&traffic, &passes);
+    add_sharding(&traffic, cost);
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        arrays->pass_ns[pass][row] = sum_parts_ns(passes.part_ns[pass]);
-        arrays->pass_flop[pass][row] = passes.flop[pass];
-        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-            arrays->part_ns[pass][part][row] = passes.part_ns[pass][part];
-        }
+        cost->pass_ns[pass] = sum_parts_ns(cost->part_ns[pass]);
     }
     const model_memory memory = memory_of_row(costs, row);
-    arrays->parameters[row] = saturating_add(parameters.dense, parameters.expert);
-    arrays->state_bytes[row] = state_of_row(costs, parameters);
-    arrays->activation_bytes[row] = memory.activation_bytes;
-    arrays->gradient_bytes[row] = memory.gradient_bytes;
-    arrays->message_bytes[row] =
+    cost->parameters = saturating_add(parameters.dense, parameters.expert);
+    cost->state_bytes = state_of_row(costs, parameters);
+    cost->activation_bytes = memory.activation_bytes;
+    cost->gradient_bytes = memory.gradient_bytes;
+    cost->message_bytes =
         is_head(costs, row) ? 0 : model_message_bytes(&costs->config, &costs->shape);
-    arrays->reduction_ns[row] = traffic.step_ns;
+    cost->reduction_ns = traffic.step_ns;
 }
 
 /// Parameters of a GPU that the modules of multi-token prediction have beside those of their
@@ -454,18 +425,17 @@ static row_parameters prediction_parameters(const model_costs *costs)
 }
 
 /// What a module's own matrix and norms take in a pass; its time is returned.
-static int64_t add_prediction_matrix(const model_costs *costs, model_pass pass, size_t head,
-                                     cost_arrays *arrays)
+static int64_t add_prediction_matrix(const model_costs *costs, model_pass pass, cost_row *head)
 {
     const int64_t count = costs->config.prediction_layer_count;
     const model_layer_work work = model_prediction_work(&costs->config, &costs->shape, pass);
     int64_t part_ns[MODEL_COST_PART_COUNT] = {0};
     fill_work_ns(costs, &costs->config, &work, pass, costs->shape.dtype, part_ns);
     for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-        int64_t *to = &arrays->part_ns[pass][part][head];
+        int64_t *to = &head->part_ns[pass][part];
         *to = saturating_add(*to, saturating_multiply(count, part_ns[part]));
     }
-    int64_t *flop = &arrays->pass_flop[pass][head];
+    int64_t *flop = &head->flop[pass];
     *flop = saturating_add(*flop, saturating_multiply(count, model_work_flop(&work)));
     return saturating_multiply(count, sum_parts_ns(part_ns));
 }
@@ -473,88 +443,93 @@ static int64_t add_prediction_matrix(const model_costs *costs, model_pass pass, 
 /// Modules of multi-token prediction stand beside the head, in its row: each has a layer like the
 /// last one, with a matrix of its own before it, and goes through the head's matrix once more.
 /// Source: DeepSeek-V3, arXiv 2412.19437, section 2.2; Megatron-Core keeps them with the loss.
-static void add_prediction(model_costs *costs, cost_arrays *arrays, const int64_t *update_ns)
+static void add_prediction(model_costs *costs, const cost_row *last, int64_t last_update_ns,
+                           cost_row *head)
 {
     const int64_t count = costs->config.prediction_layer_count;
-    const size_t head = arrays->row_count - 1;
-    const size_t last = head - 1;
     const row_parameters own = prediction_parameters(costs);
     if (count == 0) return;
-    for (size_t array = 0; array < COST_ARRAYS; array++) {
-        int64_t *rows = arrays->all + array * arrays->row_count;
-        const bool is_shared = rows == arrays->parameters || rows == arrays->state_bytes ||
-                               rows == arrays->reduction_ns;
-        if (rows == arrays->message_bytes) continue;
-        const int64_t module = saturating_add(rows[last], is_shared ? 0 : rows[head]);
-        rows[head] = saturating_add(rows[head], saturating_multiply(count, module));
+    for (size_t each = 0; each < COST_NUMBERS; each++) {
+        int64_t *number = &head->number[each];
+        const bool is_shared = number == &head->parameters || number == &head->state_bytes ||
+                               number == &head->reduction_ns;
+        if (number == &head->message_bytes) continue;
+        const int64_t module = saturating_add(last->number[each], is_shared ? 0 : *number);
+        *number = saturating_add(*number, saturating_multiply(count, module));
     }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        int64_t *ns = &arrays->pass_ns[pass][head];
-        *ns = saturating_add(*ns, add_prediction_matrix(costs, (model_pass)pass, head, arrays));
+        int64_t *ns = &head->pass_ns[pass];
+        *ns = saturating_add(*ns, add_prediction_matrix(costs, (model_pass)pass, head));
     }
     const int64_t joined_bytes = saturating_multiply(
         2 * count, model_message_bytes(&costs->config, &costs->shape)); // its input
     const struct {
-        int64_t *row;
+        int64_t *number;
         int64_t more;
-    } sums[] = {{arrays->activation_bytes, joined_bytes},
-                {arrays->gradient_bytes, joined_bytes},
-                {arrays->parameters, own.dense},
-                {arrays->state_bytes, state_of_row(costs, own)},
-                {arrays->reduction_ns, traffic_of_row(costs, own).step_ns}};
+    } sums[] = {{&head->activation_bytes, joined_bytes},
+                {&head->gradient_bytes, joined_bytes},
+                {&head->parameters, own.dense},
+                {&head->state_bytes, state_of_row(costs, own)},
+                {&head->reduction_ns, traffic_of_row(costs, own).step_ns}};
     for (size_t sum = 0; sum < sizeof sums / sizeof sums[0]; sum++) {
-        sums[sum].row[head] = saturating_add(sums[sum].row[head], sums[sum].more);
+        *sums[sum].number = saturating_add(*sums[sum].number, sums[sum].more);
     }
     costs->update_ns = sum_ns(costs->update_ns, update_of_row(costs, own));
     for (int64_t module = 0; module < count; module++) {
-        costs->update_ns = sum_ns(costs->update_ns, update_ns[last]);
+        costs->update_ns = sum_ns(costs->update_ns, last_update_ns);
     }
 }
 
 /// Refuses what saturated or would not survive being added up over a stage.
-static status check_row(const cost_arrays *arrays, int row, error_message *err)
+static status check_row(const cost_row *cost, int row, error_message *err)
 {
     const struct {
         const char *name;
         int64_t value;
     } costs[] = {
-        {"forward_ns", arrays->pass_ns[MODEL_PASS_FORWARD][row]},
-        {"forward_flop", arrays->pass_flop[MODEL_PASS_FORWARD][row] / 4},
-        {"backward_input_ns", arrays->pass_ns[MODEL_PASS_BACKWARD_INPUT][row]},
-        {"backward_input_flop", arrays->pass_flop[MODEL_PASS_BACKWARD_INPUT][row] / 4},
-        {"backward_weight_ns", arrays->pass_ns[MODEL_PASS_BACKWARD_WEIGHT][row]},
-        {"backward_weight_flop", arrays->pass_flop[MODEL_PASS_BACKWARD_WEIGHT][row] / 4},
-        {"activation_bytes", arrays->activation_bytes[row]},
-        {"gradient_bytes", arrays->gradient_bytes[row]},
-        {"state_bytes", arrays->state_bytes[row]},
-        {"reduction_ns", arrays->reduction_ns[row]},
+        {"forward_ns", cost->pass_ns[MODEL_PASS_FORWARD]},
+        {"forward_flop", cost->flop[MODEL_PASS_FORWARD] / 4},
+        {"backward_input_ns", cost->pass_ns[MODEL_PASS_BACKWARD_INPUT]},
+        {"backward_input_flop", cost->flop[MODEL_PASS_BACKWARD_INPUT] / 4},
+        {"backward_weight_ns", cost->pass_ns[MODEL_PASS_BACKWARD_WEIGHT]},
+        {"backward_weight_flop", cost->flop[MODEL_PASS_BACKWARD_WEIGHT] / 4},
+        {"activation_bytes", cost->activation_bytes},
+        {"gradient_bytes", cost->gradient_bytes},
+        {"state_bytes", cost->state_bytes},
+        {"reduction_ns", cost->reduction_ns},
     };
-    for (size_t cost = 0; cost < sizeof costs / sizeof costs[0]; cost++) {
-        if (costs[cost].value < COST_MAX) continue;
+    for (size_t each = 0; each < sizeof costs / sizeof costs[0]; each++) {
+        if (costs[each].value < COST_MAX) continue;
         return error_set(err, STATUS_INVALID, "%s of layer %d: too large to be counted in 64 bits",
-                         costs[cost].name, row);
+                         costs[each].name, row);
     }
     return STATUS_OK;
 }
 
-static bal_layer_costs layer_costs_of(const cost_arrays *arrays, int row_count)
+/// Turns rows into the arrays that the costs have.
+static void put_rows(const cost_row *rows, int row_count, arena *memory, model_costs *costs)
 {
-    return (bal_layer_costs){
-        .layer_count = row_count,
-        .microbatch_count = 1,
-        .has_split = true,
-        .embedding = true,
-        .head = true,
-        .forward_ns = arrays->pass_ns[MODEL_PASS_FORWARD],
-        .backward_input_ns = arrays->pass_ns[MODEL_PASS_BACKWARD_INPUT],
-        .backward_weight_ns = arrays->pass_ns[MODEL_PASS_BACKWARD_WEIGHT],
-        .parameters = arrays->parameters,
-        .state_bytes = arrays->state_bytes,
-        .activation_bytes = arrays->activation_bytes,
-        .gradient_bytes = arrays->gradient_bytes,
-        .message_bytes = arrays->message_bytes,
-        .reduction_ns = arrays->reduction_ns,
-    };
+    const int64_t **arrays[COST_NUMBERS];
+    costs->layers = (bal_layer_costs){.layer_count = row_count,
+                                      .microbatch_count = 1,
+                                      .has_split = true,
+                                      .embedding = true,
+                                      .head = true};
+    bal_layer_costs_list(&costs->layers, arrays);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        arrays[BAL_COST_ARRAY_COUNT + pass] = &costs->flop[pass];
+    }
+    for (int part = 0; part < PASS_PARTS; part++) {
+        arrays[BAL_COST_ARRAY_COUNT + MODEL_PASS_COUNT + part] =
+            &costs->part_ns[part / MODEL_COST_PART_COUNT][part % MODEL_COST_PART_COUNT];
+    }
+    for (int number = 0; number < COST_NUMBERS; number++) {
+        int64_t *array = arena_array(memory, (size_t)row_count, sizeof *array);
+        for (int row = 0; row < row_count; row++) {
+            array[row] = rows[row].number[number];
+        }
+        *arrays[number] = array;
+    }
 }
 
 /// What the costs of a layer's row follow from, besides model and shape.
@@ -579,47 +554,31 @@ static int like_row(const model_costs *costs, int row)
     return 0;
 }
 
-static void copy_row(const cost_arrays *arrays, int from, int row)
-{
-    for (size_t array = 0; array < COST_ARRAYS; array++) {
-        arrays->all[array * arrays->row_count + (size_t)row] =
-            arrays->all[array * arrays->row_count + (size_t)from];
-    }
-}
-
 /// Computes all rows once shape and state bytes are chosen.
 static status fill_costs(model_costs *costs, arena *memory, error_message *err)
 {
     const int row_count = costs->config.layer_count + 2;
-    cost_arrays arrays = {0};
-    carve(row_count, memory, &arrays);
+    cost_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
     int64_t *update_ns = arena_array(memory, (size_t)row_count, sizeof *update_ns);
     for (int row = 0; row < row_count; row++) {
         const int like = like_row(costs, row);
         if (like > 0) {
-            copy_row(&arrays, like, row);
+            rows[row] = rows[like];
             update_ns[row] = update_ns[like];
             costs->update_ns = sum_ns(costs->update_ns, update_ns[row]);
             continue;
         }
-        fill_row(costs, row, &arrays);
-        TRY(check_row(&arrays, row, err));
+        fill_row(costs, row, &rows[row]);
+        TRY(check_row(&rows[row], row, err));
         update_ns[row] = update_of_row(costs, parameters_of_row(costs, row));
         costs->update_ns = sum_ns(costs->update_ns, update_ns[row]);
         const int64_t working = working_of_row(costs, row);
         if (working > costs->working_bytes) costs->working_bytes = working;
     }
-    add_prediction(costs, &arrays, update_ns);
-    TRY(check_row(&arrays, row_count - 1, err));
-    costs->layers = layer_costs_of(&arrays, row_count);
-    costs->forward_flop = arrays.pass_flop[MODEL_PASS_FORWARD];
-    costs->backward_input_flop = arrays.pass_flop[MODEL_PASS_BACKWARD_INPUT];
-    costs->backward_weight_flop = arrays.pass_flop[MODEL_PASS_BACKWARD_WEIGHT];
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-            costs->part_ns[pass][part] = arrays.part_ns[pass][part];
-        }
-    }
+    const int last = row_count - 2;
+    add_prediction(costs, &rows[last], update_ns[last], &rows[row_count - 1]);
+    TRY(check_row(&rows[row_count - 1], row_count - 1, err));
+    put_rows(rows, row_count, memory, costs);
     costs->total_parameters = model_total_parameters(&costs->config);
     costs->active_parameters = model_active_parameters(&costs->config);
     return STATUS_OK;
@@ -676,8 +635,8 @@ status model_costs_from_files(const char *config_name_or_path, const char *hardw
 {
     model_config config;
     model_hardware hardware;
-    TRY(model_config_open(config_name_or_path, memory, &config, err));
-    TRY(model_hardware_open(hardware_name_or_path, memory, &hardware, err));
+    TRY(model_config_open(config_name_or_path, NULL, memory, &config, err));
+    TRY(model_hardware_open(hardware_name_or_path, NULL, memory, &hardware, err));
     return model_costs_build(&config, &hardware, training, config_name_or_path,
                              hardware_name_or_path, memory, costs, err);
 }
@@ -705,13 +664,6 @@ bal_cost_source model_source_init(model_source *source, const model_costs *costs
     };
 }
 
-static int64_t ns_of_pass(const bal_layer_costs *layers, int layer, model_pass pass)
-{
-    if (pass == MODEL_PASS_FORWARD) return layers->forward_ns[layer];
-    if (pass == MODEL_PASS_BACKWARD_INPUT) return layers->backward_input_ns[layer];
-    return layers->backward_weight_ns[layer];
-}
-
 void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
                                  model_layer_shares *shares)
 {
@@ -722,6 +674,9 @@ void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
         [MODEL_PART_ELEMENTWISE] = MODEL_COST_ELEMENTWISE,
         [MODEL_PART_EXCHANGE] = MODEL_COST_CONTEXT,
     };
+    const int64_t *const pass_ns[MODEL_PASS_COUNT] = {costs->layers.forward_ns,
+                                                      costs->layers.backward_input_ns,
+                                                      costs->layers.backward_weight_ns};
     const int layer_count = costs->layers.layer_count;
     const size_t layers = (size_t)layer_count;
     double *weight_share = arena_array(memory, layers, sizeof *weight_share);
@@ -736,7 +691,7 @@ void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
             double *share = arena_array(memory, layers, sizeof *share);
             shares->share[pass][part] = share;
             for (int layer = 1; layer + 1 < layer_count; layer++) {
-                const int64_t whole = ns_of_pass(&costs->layers, layer, (model_pass)pass);
+                const int64_t whole = pass_ns[pass][layer];
                 const int64_t part_ns = costs->part_ns[pass][of_part[part]][layer];
                 if (whole > 0) share[layer] = (double)part_ns / (double)whole;
             }

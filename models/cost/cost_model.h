@@ -43,9 +43,7 @@ const char *model_cost_part_name(model_cost_part part);
 typedef struct model_costs {
     bal_layer_costs layers; // layer_count = config.layer_count + 2, one column, with split; the
                             // head counts tied weights as its own, as it keeps a copy of them
-    const int64_t *forward_flop;         // [layers.layer_count]
-    const int64_t *backward_input_flop;  // [layers.layer_count] what is recomputed included
-    const int64_t *backward_weight_flop; // [layers.layer_count]
+    const int64_t *flop[MODEL_PASS_COUNT]; // [layers.layer_count] what is recomputed included
     // [layers.layer_count] each; over the parts they sum up to the times in layers
     const int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
     int64_t total_parameters;  // of the whole model, as published: tied weights once

@@ -221,20 +221,14 @@ status model_hardware_read(const json_document *document, const char *name, aren
     return STATUS_OK;
 }
 
-status model_hardware_open_changed(const char *name_or_path, const char *changes, arena *memory,
-                                   model_hardware *hardware, error_message *err)
+status model_hardware_open(const char *name_or_path, const char *changes, arena *memory,
+                           model_hardware *hardware, error_message *err)
 {
     json_document *document = NULL;
-    TRY(model_shipped_open_changed(MODEL_SHIPPED_HARDWARE, name_or_path, changes, &document, err));
+    TRY(model_shipped_open(MODEL_SHIPPED_HARDWARE, name_or_path, changes, &document, err));
     const status result = model_hardware_read(document, name_or_path, memory, hardware, err);
     json_close(document);
     return result;
-}
-
-status model_hardware_open(const char *name_or_path, arena *memory, model_hardware *hardware,
-                           error_message *err)
-{
-    return model_hardware_open_changed(name_or_path, NULL, memory, hardware, err);
 }
 
 bal_machine model_hardware_machine(const model_hardware *hardware, int rank_count)

@@ -49,17 +49,12 @@ typedef struct model_hardware {
 /// entry that is missing makes its numbers "given", by the file. Of "flop_per_s", an object of
 /// dtypes, one entry is enough. "name" defaults to name_or_path.
 ///
+/// @param changes  other values at some places of the file, as json_change takes them; NULL: none
 /// @param hardware untouched on failure
 /// @return STATUS_FORMAT naming key, value and limit; STATUS_INVALID if a rate of 16 or 8 bits is
 ///         the figure that a vendor prints for sparse matrices, naming the dense one; STATUS_IO.
-status model_hardware_open(const char *name_or_path, arena *memory, model_hardware *hardware,
-                           error_message *err);
-
-/// As model_hardware_open, with other values at some places of the file.
-///
-/// @param changes as json_change takes them; NULL: none
-status model_hardware_open_changed(const char *name_or_path, const char *changes, arena *memory,
-                                   model_hardware *hardware, error_message *err);
+status model_hardware_open(const char *name_or_path, const char *changes, arena *memory,
+                           model_hardware *hardware, error_message *err);
 
 /// As model_hardware_open, from a document that is open.
 status model_hardware_read(const json_document *document, const char *name, arena *memory,

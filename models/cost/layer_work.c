@@ -108,7 +108,9 @@ double model_places_met(double places, double top_k)
     return places * (1 - pow(1 - 1 / places, top_k));
 }
 
-double model_gpus_met(const model_config *config, int expert)
+/// Of so many GPUs that hold the experts together, those that a token reaches. Of models whose
+/// experts stand in groups a token meets those of some (DeepSeek).
+static double gpus_met(const model_config *config, int expert)
 {
     const double share = config->expert_group_count > 1
                              ? (double)config->expert_group_top_k / config->expert_group_count
@@ -458,7 +460,7 @@ static int64_t moved_for_experts(const gpu_share *share, const model_shape *shap
     const model_config *slice = &share->slice;
     const double once = share_sent_once(share, shape);
     const double top_k = slice->expert_top_k;
-    const double met = model_gpus_met(share->whole, shape->parallel.expert);
+    const double met = gpus_met(share->whole, shape->parallel.expert);
     const bool is_spread = share->whole->expert_count > slice->expert_count;
     const double rows = (1 - once) * 4 * top_k + once * 2 * (met + top_k);
     return is_spread ? llround(rows * slice->hidden_size) : 0;

@@ -40,10 +40,6 @@ int64_t model_shape_routed_tokens(const model_shape *shape);
 /// Of so many places, those that a token reaches with top_k experts drawn alike.
 double model_places_met(double places, double top_k);
 
-/// Of so many GPUs that hold the experts together, those that a token reaches. Of models whose
-/// experts stand in groups a token meets those of some (DeepSeek).
-double model_gpus_met(const model_config *config, int expert);
-
 /// What one GPU holds of the model: heads, MLP, experts and vocabulary divided by their degrees,
 /// the last two rounded up; key-value heads too, but no fewer than one. All else is whole.
 model_config model_gpu_slice(const model_config *config, const model_parallel *parallel);

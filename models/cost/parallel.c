@@ -53,19 +53,11 @@ model_parallel model_parallel_filled(model_parallel parallel)
 status model_parallel_check_degrees(const model_parallel *parallel, error_message *err)
 {
     const model_parallel filled_in = model_parallel_filled(*parallel);
-    const struct {
-        const char *name;
-        int value;
-    } degrees[] = {{"data", filled_in.data},
-                   {"tensor", filled_in.tensor},
-                   {"expert", filled_in.expert},
-                   {"expert_tensor", filled_in.expert_tensor},
-                   {"context", filled_in.context}};
-    for (size_t degree = 0; degree < sizeof degrees / sizeof degrees[0]; degree++) {
-        if (degrees[degree].value >= 1 && degrees[degree].value <= MODEL_DEGREE_MAX) continue;
-        return error_set(err, STATUS_INVALID, "%s %d is outside [1, %d]", degrees[degree].name,
-                         degrees[degree].value, MODEL_DEGREE_MAX);
-    }
+    TRY(check_int_range("data", filled_in.data, 1, MODEL_DEGREE_MAX, err));
+    TRY(check_int_range("tensor", filled_in.tensor, 1, MODEL_DEGREE_MAX, err));
+    TRY(check_int_range("expert", filled_in.expert, 1, MODEL_DEGREE_MAX, err));
+    TRY(check_int_range("expert_tensor", filled_in.expert_tensor, 1, MODEL_DEGREE_MAX, err));
+    TRY(check_int_range("context", filled_in.context, 1, MODEL_DEGREE_MAX, err));
     const int64_t gpus = model_parallel_gpu_count(parallel, 1);
     if (gpus <= MODEL_STAGE_GPUS_MAX) return STATUS_OK;
     return error_set(

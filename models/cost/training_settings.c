@@ -9,17 +9,17 @@ enum {
     LAYERS_MAX = 1 << 14
 };
 
-static status check_limits(const char *what, int value, int max, error_message *err)
+/// @param value 0: not given
+static status check_given(const char *name, int value, int max, error_message *err)
 {
-    if (value >= 0 && value <= max) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %d is outside [1, %d]", what, value, max);
+    return value == 0 ? STATUS_OK : check_int_range(name, value, 1, max, err);
 }
 
 /// Layers beyond the model's own are like its last one.
 static status choose_layers(const model_training *training, arena *memory, model_config *config,
                             error_message *err)
 {
-    TRY(check_limits("layer_count", training->layer_count, LAYERS_MAX, err));
+    TRY(check_given("layer_count", training->layer_count, LAYERS_MAX, err));
     const int own = config->layer_count;
     const int wanted = training->layer_count;
     if (wanted == 0 || wanted == own) return STATUS_OK;
@@ -62,7 +62,7 @@ static status choose_sequence_length(const model_config *config, const model_tra
                                      error_message *err)
 {
     const int longest = config->position_count;
-    TRY(check_limits("sequence_length", training->sequence_length, SEQUENCE_LENGTH_MAX, err));
+    TRY(check_given("sequence_length", training->sequence_length, SEQUENCE_LENGTH_MAX, err));
     shape->sequence_length = training->sequence_length;
     if (training->sequence_length > 0) {
         if (longest > 0 && training->sequence_length > longest) {
@@ -105,7 +105,7 @@ static status choose_shape(const model_config *config, const model_training *tra
                            model_shape *shape, error_message *err)
 {
     TRY(choose_sequence_length(config, training, list, shape, err));
-    TRY(check_limits("microbatch_size", training->microbatch_size, MICROBATCH_SIZE_MAX, err));
+    TRY(check_given("microbatch_size", training->microbatch_size, MICROBATCH_SIZE_MAX, err));
     const bool has_size = training->microbatch_size > 0;
     shape->microbatch_size = has_size ? training->microbatch_size : 1;
     model_assume(list, "microbatch_size", has_size ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
@@ -135,8 +135,8 @@ static status choose_state_bytes(const model_training *training, const model_sha
     enum { MASTER = 4, MOMENTS = 8 };
     const int given = training->state_bytes_per_parameter;
     const int given_gradient = training->gradient_bytes_per_parameter;
-    TRY(check_limits("state_bytes_per_parameter", given, STATE_BYTES_MAX, err));
-    TRY(check_limits("gradient_bytes_per_parameter", given_gradient, STATE_BYTES_MAX, err));
+    TRY(check_given("state_bytes_per_parameter", given, STATE_BYTES_MAX, err));
+    TRY(check_given("gradient_bytes_per_parameter", given_gradient, STATE_BYTES_MAX, err));
     const int weight = model_dtype_bytes(model_dtype_wide(shape->dtype));
     const int gradient = given_gradient > 0 ? given_gradient : GRADIENT_BYTES_DEFAULT;
     const int usual = weight + gradient + MOMENTS + (weight < 4 ? MASTER : 0);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LAYER_ARRAYS = 6 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
 static const model_dynamism_case *const cases[] = {
@@ -30,8 +29,7 @@ typedef struct replica_costs {
     uint64_t base_version;
     bal_layer_costs layers;
     int column_capacity;
-    int64_t *pass_ns[MODEL_PASS_COUNT]; // [layer_count][layers.microbatch_count]
-    int64_t *arrays[LAYER_ARRAYS];      // [layer_count] each, in the order of fill_arrays
+    int64_t *arrays[BAL_COST_ARRAY_COUNT]; // those of layers, first the passes
 } replica_costs;
 
 struct model_dynamism {
@@ -52,19 +50,18 @@ struct model_dynamism {
 static status find_case(model_case_parameters *parameters, const model_dynamism_case **row,
                         error_message *err)
 {
-    const json_value member = model_parameter_ask(parameters, "case");
     const char *names[CASE_COUNT];
     const char *word = NULL;
-    TRY(json_string(member, &word, err));
-    for (int index = 0; index < CASE_COUNT; index++) {
-        names[index] = cases[index]->name;
-        if (strcmp(names[index], word) != 0) continue;
-        *row = cases[index];
-        return STATUS_OK;
+    int index = 0;
+    for (int each = 0; each < CASE_COUNT; each++) {
+        names[each] = cases[each]->name;
     }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return json_error(member, STATUS_FORMAT, err, "unknown case '%.60s'%s", word,
-                      text_suggestion(word, names, CASE_COUNT, suggestion));
+    const model_parameter name = {"case", .whole = &index, .names = names,
+                                  .name_count = CASE_COUNT};
+    TRY(json_string(model_parameter_ask(parameters, "case"), &word, err)); // it has no default
+    TRY(model_parameters_read(parameters, &name, 1, err));
+    *row = cases[index];
+    return STATUS_OK;
 }
 
 static status read_seed(model_case_parameters *parameters, uint64_t *seed, error_message *err)
@@ -118,8 +115,13 @@ static status check_base(const model_dynamism *dynamism, error_message *err)
 
 static void create_replicas(model_dynamism *dynamism)
 {
-    if (dynamism->instance.source_count == 0) dynamism->instance.source_count = 1;
-    const int count = dynamism->instance.source_count;
+    model_case_instance *instance = &dynamism->instance;
+    if (instance->source_count == 0) instance->source_count = 1;
+    for (int load_model = 0; load_model < MODEL_LOAD_COUNT; load_model++) {
+        model_load *load = &instance->load[load_model];
+        if (load->column_count == 0) load->column_count = 1;
+    }
+    const int count = instance->source_count;
     const size_t columns = (size_t)dynamism->base.microbatch_count;
     dynamism->replicas = arena_array(dynamism->memory, (size_t)count, sizeof *dynamism->replicas);
     dynamism->scale = arena_array(dynamism->memory, columns, sizeof(double));
@@ -142,7 +144,6 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     TRY(find_case(parameters, &dynamism->row, err));
     (void)model_parameter_ask(parameters, "change_ratio"); // of who detects changes
     TRY(check_base(dynamism, err));
-    model_parameter_note(parameters, "case", model_given, "%s", dynamism->row->name);
     const model_parameter name = {"load_model", .whole = &load_model, .names = load_model_names,
                                   .name_count = MODEL_LOAD_COUNT, .from = MODEL_ASSUMED("default")};
     TRY(model_parameters_read(parameters, &name, 1, err));
@@ -185,13 +186,6 @@ const model_assumption *model_dynamism_assumptions(const model_dynamism *dynamis
 {
     *count = dynamism->parameters.list.count;
     return dynamism->parameters.list.rows;
-}
-
-static const int64_t *pass_of(const bal_layer_costs *layers, int pass)
-{
-    if (pass == MODEL_PASS_FORWARD) return layers->forward_ns;
-    if (pass == MODEL_PASS_BACKWARD_INPUT) return layers->backward_input_ns;
-    return layers->backward_weight_ns;
 }
 
 /// Factor of a row on a pass, per column of the load: 1 + sum over parts of share x (factor - 1),
@@ -302,12 +296,11 @@ static void add_row(const int64_t *restrict added, int added_columns, int column
 static status check_highest(const model_dynamism *dynamism, double highest, int pass, int layer,
                             int iteration, error_message *err)
 {
-    static const char *const names[] = {"forward_ns", "backward_input_ns", "backward_weight_ns"};
     if (highest < (double)COST_MAX) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "case '%s': %s of layer %d in iteration %d: too large to be counted in 64 "
                      "bits",
-                     dynamism->row->name, names[pass], layer, iteration);
+                     dynamism->row->name, bal_cost_names[pass], layer, iteration);
 }
 
 static void add_pass(const model_load *load, int pass, int layer, int columns, int64_t *out,
@@ -318,15 +311,16 @@ static void add_pass(const model_load *load, int pass, int layer, int columns, i
             columns, out, highest);
 }
 
+/// @param base_ns [layer_count][base->microbatch_count] of this pass
 static status fill_pass(const model_dynamism *dynamism, const bal_layer_costs *base,
-                        const model_load *load, int pass, replica_costs *replica, int iteration,
-                        error_message *err)
+                        const int64_t *base_ns, const model_load *load, int pass,
+                        replica_costs *replica, int iteration, error_message *err)
 {
     const int columns = replica->layers.microbatch_count;
     const bool is_full_backward = !base->has_split && pass == MODEL_PASS_BACKWARD_INPUT;
     for (int layer = 0; layer < dynamism->layer_count; layer++) {
-        const int64_t *from = pass_of(base, pass) + (size_t)layer * (size_t)base->microbatch_count;
-        int64_t *out = replica->pass_ns[pass] + (size_t)layer * (size_t)columns;
+        const int64_t *from = base_ns + (size_t)layer * (size_t)base->microbatch_count;
+        int64_t *out = replica->arrays[pass] + (size_t)layer * (size_t)columns;
         double highest = 0;
         const double *scale = is_full_backward
                                   ? scale_of_full_backward(dynamism, load, layer)
@@ -344,17 +338,15 @@ static status fill_pass(const model_dynamism *dynamism, const bal_layer_costs *b
 /// The weight gradients of a base that has them in its backward.
 static void clear_weight_pass(const model_dynamism *dynamism, replica_costs *replica)
 {
-    memset(replica->pass_ns[MODEL_PASS_BACKWARD_WEIGHT], 0,
+    memset(replica->arrays[MODEL_PASS_BACKWARD_WEIGHT], 0,
            (size_t)dynamism->layer_count * (size_t)replica->layers.microbatch_count *
                sizeof(int64_t));
 }
 
 /// Bytes, parameters or reduction of every layer.
 static status fill_array(const model_dynamism *dynamism, const char *name, const int64_t *base,
-                         const double *factor, int64_t *out, const int64_t **published,
-                         error_message *err)
+                         const double *factor, int64_t *out, error_message *err)
 {
-    *published = base == NULL ? NULL : out;
     for (int layer = 0; base != NULL && layer < dynamism->layer_count; layer++) {
         if (factor == NULL) {
             out[layer] = base[layer];
@@ -371,26 +363,15 @@ static status fill_array(const model_dynamism *dynamism, const char *name, const
     return STATUS_OK;
 }
 
-static status fill_arrays(const model_dynamism *dynamism, const bal_layer_costs *base,
-                          const model_load *load, replica_costs *to, error_message *err)
+static status fill_arrays(const model_dynamism *dynamism, const int64_t **const *base,
+                          const model_load *load, const replica_costs *to, error_message *err)
 {
-    bal_layer_costs *out = &to->layers;
-    const struct {
-        const char *name;
-        const int64_t *base;
-        const double *factor;
-        const int64_t **out;
-    } arrays[LAYER_ARRAYS] = {
-        {"parameters", base->parameters, load->parameters, &out->parameters},
-        {"state_bytes", base->state_bytes, load->state, &out->state_bytes},
-        {"activation_bytes", base->activation_bytes, load->activation, &out->activation_bytes},
-        {"gradient_bytes", base->gradient_bytes, load->gradient, &out->gradient_bytes},
-        {"message_bytes", base->message_bytes, load->message, &out->message_bytes},
-        {"reduction_ns", base->reduction_ns, load->reduction, &out->reduction_ns},
-    };
-    for (int array = 0; array < LAYER_ARRAYS; array++) {
-        TRY(fill_array(dynamism, arrays[array].name, arrays[array].base, arrays[array].factor,
-                       to->arrays[array], arrays[array].out, err));
+    const double *const factors[BAL_COST_ARRAY_COUNT - MODEL_PASS_COUNT] = {
+        load->parameters, load->state,   load->activation,
+        load->gradient,   load->message, load->reduction};
+    for (int array = MODEL_PASS_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
+        TRY(fill_array(dynamism, bal_cost_names[array], *base[array],
+                       factors[array - MODEL_PASS_COUNT], to->arrays[array], err));
     }
     return STATUS_OK;
 }
@@ -401,16 +382,9 @@ static void reserve(model_dynamism *dynamism, replica_costs *replica, int column
 {
     const size_t layers = (size_t)dynamism->layer_count;
     if (columns <= replica->column_capacity) return;
-    int64_t *all =
-        arena_array(dynamism->memory, layers * (MODEL_PASS_COUNT * (size_t)columns + LAYER_ARRAYS),
-                    sizeof *all);
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        replica->pass_ns[pass] = all;
-        all += layers * (size_t)columns;
-    }
-    for (int array = 0; array < LAYER_ARRAYS; array++) {
-        replica->arrays[array] = all;
-        all += layers;
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        const size_t count = array < MODEL_PASS_COUNT ? layers * (size_t)columns : layers;
+        replica->arrays[array] = arena_array(dynamism->memory, count, sizeof(int64_t));
     }
     replica->column_capacity = columns;
 }
@@ -429,33 +403,29 @@ static status check_columns(const model_dynamism *dynamism, const bal_layer_cost
 }
 
 /// Writes the costs of a replica: the base under a load.
-static status apply(model_dynamism *dynamism, const bal_layer_costs *base, const model_load *load,
-                    replica_costs *replica, int iteration, error_message *err)
+static status apply(model_dynamism *dynamism, bal_layer_costs *base, replica_costs *replica,
+                    int iteration, error_message *err)
 {
+    const int64_t **from[BAL_COST_ARRAY_COUNT];
+    const int64_t **to[BAL_COST_ARRAY_COUNT];
+    const model_load *load = &dynamism->instance.load[dynamism->load_model];
     TRY(check_columns(dynamism, base, load, iteration, err));
     const int columns =
         base->microbatch_count > load->column_count ? base->microbatch_count : load->column_count;
     reserve(dynamism, replica, columns);
-    replica->layers = (bal_layer_costs){
-        .layer_count = base->layer_count,
-        .microbatch_count = columns,
-        .has_split = base->has_split,
-        .embedding = base->embedding,
-        .head = base->head,
-        .first_stage_whole = base->first_stage_whole,
-        .forward_ns = replica->pass_ns[MODEL_PASS_FORWARD],
-        .backward_input_ns = replica->pass_ns[MODEL_PASS_BACKWARD_INPUT],
-        .backward_weight_ns = replica->pass_ns[MODEL_PASS_BACKWARD_WEIGHT],
-    };
-    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        TRY(fill_pass(dynamism, base, load, pass, replica, iteration, err));
+    replica->layers = *base;
+    replica->layers.microbatch_count = columns;
+    bal_layer_costs_list(base, from);
+    bal_layer_costs_list(&replica->layers, to);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*from[array] != NULL) *to[array] = replica->arrays[array];
     }
-    if (base->has_split) {
-        TRY(fill_pass(dynamism, base, load, MODEL_PASS_BACKWARD_WEIGHT, replica, iteration, err));
-    } else {
-        clear_weight_pass(dynamism, replica);
+    const int passes = base->has_split ? MODEL_PASS_COUNT : MODEL_PASS_BACKWARD_WEIGHT;
+    for (int pass = 0; pass < passes; pass++) {
+        TRY(fill_pass(dynamism, base, *from[pass], load, pass, replica, iteration, err));
     }
-    return fill_arrays(dynamism, base, load, replica, err);
+    if (!base->has_split) clear_weight_pass(dynamism, replica);
+    return fill_arrays(dynamism, from, load, replica, err);
 }
 
 static status ask_base(model_dynamism *dynamism, int iteration, bal_layer_costs *costs,
@@ -483,14 +453,13 @@ static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *c
     const bool is_first = replica->iteration < 0;
     const bool has_same_base = !is_first && replica->base_version == dynamism->base_version;
     if (!has_same_base || replica->iteration != iteration) {
-        model_load load = {.column_count = 1};
         bool case_changed = false;
         TRY(dynamism->row->load_at(dynamism->instance.state, dynamism->load_model, iteration,
-                                   replica->replica, &load, &case_changed, err));
+                                   replica->replica, &case_changed, err));
         const bool is_held = has_same_base && replica->iteration == iteration - 1 &&
                              !case_changed && !dynamism->instance.varies;
         replica->iteration = -1; // until the costs are complete
-        if (!is_held) TRY(apply(dynamism, &base, &load, replica, iteration, err));
+        if (!is_held) TRY(apply(dynamism, &base, replica, iteration, err));
         replica->changed = case_changed;
     }
     replica->iteration = iteration;
@@ -525,22 +494,22 @@ static double mean_ns(const bal_layer_costs *base, int layer, int column)
 status model_dynamism_published_load(model_dynamism *dynamism, int iteration, int replica,
                                      int64_t *load_ns, error_message *err)
 {
+    const model_load *load = &dynamism->instance.load[MODEL_LOAD_PUBLISHED];
     bal_layer_costs base;
-    model_load load = {.column_count = 1};
     bool changed = false;
     assert(replica >= 0 && replica < dynamism->instance.source_count);
     TRY(ask_base(dynamism, iteration, &base, err));
     TRY(dynamism->row->load_at(dynamism->instance.state, MODEL_LOAD_PUBLISHED, iteration, replica,
-                               &load, &changed, err));
-    TRY(check_columns(dynamism, &base, &load, iteration, err));
+                               &changed, err));
+    TRY(check_columns(dynamism, &base, load, iteration, err));
     const int columns =
-        base.microbatch_count > load.column_count ? base.microbatch_count : load.column_count;
+        base.microbatch_count > load->column_count ? base.microbatch_count : load->column_count;
     for (int layer = 0; layer < dynamism->layer_count; layer++) {
         double sum = 0;
         for (int column = 0; column < columns; column++) {
-            const size_t cell = (size_t)layer * (size_t)load.column_count +
-                                (size_t)(load.column_count == 1 ? 0 : column);
-            const double factor = load.whole == NULL ? 1 : load.whole[cell];
+            const size_t cell = (size_t)layer * (size_t)load->column_count +
+                                (size_t)(load->column_count == 1 ? 0 : column);
+            const double factor = load->whole == NULL ? 1 : load->whole[cell];
             sum += mean_ns(&base, layer, column) * factor;
         }
         const double mean = sum / columns + 0.5;

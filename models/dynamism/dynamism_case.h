@@ -9,24 +9,23 @@
 #include "models/assumption.h"
 #include "models/dynamism/dynamism.h"
 
-/// What an iteration does to the layers of the base. A NULL array changes nothing, so cases fill
-/// only what they touch. Arrays are the case's, borrowed until its next call; several members may
-/// share one.
+/// What an iteration does to the layers of the base. A NULL array changes nothing, so cases carve
+/// only what they touch; several members may share one.
 typedef struct model_load {
-    int column_count;    // of the arrays of times: microbatches, or 1 where all are alike
-    const double *whole; // [layer_count][column_count] factor on F, B and W as they are, >= 0
-    const double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] the same for one of them
-    const double *part[MODEL_PASS_COUNT][MODEL_PART_COUNT]; // [layer_count][column_count] factor on
-                                                            // the part's time, >= 0
-    const int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count] on top: all-to-all,
-                                               // router, exit classifier; may be negative where it
-                                               // corrects what the base holds
-    const double *parameters;                  // [layer_count] factors on the base's arrays, >= 0
-    const double *state;                       // [layer_count]
-    const double *activation;                  // [layer_count]
-    const double *gradient;                    // [layer_count]
-    const double *message;                     // [layer_count]
-    const double *reduction;                   // [layer_count]
+    int column_count; // of the arrays of times: microbatches, or 1 where all are alike
+    double *whole;    // [layer_count][column_count] factor on F, B and W as they are, >= 0
+    double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] the same for one of them
+    double *part[MODEL_PASS_COUNT][MODEL_PART_COUNT]; // [layer_count][column_count] factor on the
+                                                      // part's time, >= 0
+    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count] on top: all-to-all, router,
+                                         // exit classifier; may be negative where it corrects what
+                                         // the base holds
+    double *parameters;                  // [layer_count] factors on the base's arrays, >= 0
+    double *state;                       // [layer_count]
+    double *activation;                  // [layer_count]
+    double *gradient;                    // [layer_count]
+    double *message;                     // [layer_count]
+    double *reduction;                   // [layer_count]
 } model_load;
 
 enum { MODEL_CASE_KEYS_MAX = 64 };
@@ -67,25 +66,25 @@ typedef struct model_case_instance {
     void *state;      // carved from the setup's memory
     int source_count; // as model_dynamism_source_count; 1 where open leaves it 0
     bool varies;      // loads differ between iterations in which the model stays the same
+    model_load load[MODEL_LOAD_COUNT]; // their arrays; columns 1 where open leaves them 0
 } model_case_instance;
 
 typedef struct model_dynamism_case {
     const char *name;
     bool needs_shares; // its physical loads touch parts
 
-    /// Reads its parameters and allocates its state.
+    /// Reads its parameters, allocates its state and the arrays of its loads.
     ///
-    /// @param instance zeroed
+    /// @param instance zeroed; stays where it is
     status (*open)(const model_case_setup *setup, model_case_instance *instance,
                    error_message *err);
 
-    /// The load of an iteration, in either load model.
+    /// Fills the load of an iteration, in either load model. The other's may be lost.
     ///
-    /// @param load    in: zeroed but for column_count 1
     /// @param changed out: the model changed between iteration - 1 and iteration; where it did not,
     ///                the load is the same unless the case varies. True for iteration 0
     status (*load_at)(void *state, model_load_model load_model, int iteration, int replica,
-                      model_load *load, bool *changed, error_message *err);
+                      bool *changed, error_message *err);
 
     /// NULL: the case has no experts. tokens->layer_count is set.
     status (*expert_tokens)(void *state, int iteration, int replica, model_expert_tokens *tokens,

@@ -2,7 +2,6 @@
 /// fewer.
 #include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
-#include "models/random_draw.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -43,13 +42,8 @@ typedef struct exit_state {
     double *linear;     // [layer_count] published; 1 outside the transformer layers
     double *projection; // [layer_count]
     double *core;       // [layer_count]
-    double *parameters; // [layer_count], as those that follow
-    double *state;
-    double *reduction;
-    double *activation;
-    double *gradient;
-    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count]
-    double held;                         // keep of the arrays; negative: none
+    model_load *load;   // physical
+    double held;        // keep of the arrays; negative: none
 } exit_state;
 
 /// "exits": the layers with an exit after them.
@@ -168,9 +162,9 @@ static status add_heads(const bal_layer_costs *costs, exit_state *exits, error_m
     for (int block = 0; block < exits->block_count; block++) {
         const int layer = exits->first + block;
         if (!exits->has_exit[block]) continue;
-        exits->parameters[layer] = 1 + ratio_of(costs->parameters, head, layer);
-        exits->state[layer] = 1 + ratio_of(costs->state_bytes, head, layer);
-        exits->reduction[layer] = 1 + ratio_of(costs->reduction_ns, head, layer);
+        exits->load->parameters[layer] = 1 + ratio_of(costs->parameters, head, layer);
+        exits->load->state[layer] = 1 + ratio_of(costs->state_bytes, head, layer);
+        exits->load->reduction[layer] = 1 + ratio_of(costs->reduction_ns, head, layer);
         exits->head[block] = (head_ratio){ratio_of(costs->activation_bytes, head, layer),
                                           ratio_of(costs->gradient_bytes, head, layer)};
     }
@@ -207,24 +201,32 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
     return STATUS_OK;
 }
 
-static void carve(const model_case_setup *setup, exit_state *exits)
+static void carve(const model_case_setup *setup, exit_state *exits, model_load *loads)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t blocks = (size_t)exits->block_count;
-    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core};
-    double **const of_layers[] = {&exits->parameters, &exits->state, &exits->reduction,
-                                  &exits->activation, &exits->gradient};
-    for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
-        *of_cells[array] = model_case_ones(setup->memory, layers);
-    }
-    for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        *of_layers[array] = model_case_ones(setup->memory, layers);
-    }
     exits->share = model_case_ones(setup->memory, blocks + 1);
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        exits->added_ns[pass] = arena_array(setup->memory, layers, sizeof(int64_t));
-    }
     exits->head = arena_array(setup->memory, blocks, sizeof *exits->head);
+    exits->linear = model_case_ones(setup->memory, layers);
+    exits->projection = model_case_ones(setup->memory, layers);
+    exits->core = model_case_ones(setup->memory, layers);
+    loads[MODEL_LOAD_PUBLISHED].whole = exits->linear;
+    exits->load = &loads[MODEL_LOAD_PHYSICAL];
+    *exits->load = (model_load){
+        .parameters = model_case_ones(setup->memory, layers),
+        .state = model_case_ones(setup->memory, layers),
+        .reduction = model_case_ones(setup->memory, layers),
+        .activation = model_case_ones(setup->memory, layers),
+        .gradient = model_case_ones(setup->memory, layers),
+    };
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        double **part = exits->load->part[pass];
+        part[MODEL_PART_PROJECTION] = exits->projection;
+        part[MODEL_PART_ATTENTION] = exits->core;
+        part[MODEL_PART_MLP] = exits->linear;
+        part[MODEL_PART_ELEMENTWISE] = exits->linear;
+        exits->load->added_ns[pass] = arena_array(setup->memory, layers, sizeof(int64_t));
+    }
 }
 
 static status exit_open(const model_case_setup *setup, model_case_instance *instance,
@@ -239,7 +241,7 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
     TRY(read_exits(setup, exits, err));
     TRY(read_decay(setup, exits, err));
     TRY(read_choices(setup, exits, err));
-    carve(setup, exits);
+    carve(setup, exits, instance->load);
     exits->kv_share = key_matrix_share(base->config);
     TRY(count_classifiers(setup, exits, err));
     instance->state = exits;
@@ -256,7 +258,7 @@ static void set_times(exit_state *exits)
         exits->projection[layer] = whole + (1 - whole) * share;
         exits->core[layer] = exits->keeps_all_keys ? share : share * share;
         for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
-            exits->added_ns[pass][layer] =
+            exits->load->added_ns[pass][layer] =
                 (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
         }
     }
@@ -267,8 +269,8 @@ static void set_bytes(exit_state *exits)
     for (int block = 0; block < exits->block_count; block++) {
         const int layer = exits->first + block;
         const double share = exits->share[block];
-        exits->activation[layer] = share * (1 + exits->head[block].activation);
-        exits->gradient[layer] = share * (1 + exits->head[block].gradient);
+        exits->load->activation[layer] = share * (1 + exits->head[block].activation);
+        exits->load->gradient[layer] = share * (1 + exits->head[block].gradient);
     }
 }
 
@@ -280,7 +282,7 @@ static double keep_at(const exit_state *exits, int iteration)
     enum { EXPONENT_MAX = 700 };
     const int step = iteration - iteration % exits->interval;
     const double exponent = step / exits->confidence_iterations;
-    const double confident = exponent < EXPONENT_MAX ? model_portable_exp(-exponent) : 0;
+    const double confident = exponent < EXPONENT_MAX ? rng_portable_exp(-exponent) : 0;
     return exits->keep_final + (exits->keep_initial - exits->keep_final) * confident;
 }
 
@@ -311,30 +313,15 @@ static void hold_keep(exit_state *exits, double keep)
 }
 
 static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                           model_load *load, bool *changed, error_message *err)
+                           bool *changed, error_message *err)
 {
+    (void)load_model;
     (void)replica; // tokens of all of them leave alike
     (void)err;
     exit_state *exits = state;
     const double keep = keep_at(exits, iteration);
     hold_keep(exits, keep);
     *changed = iteration == 0 || keep != keep_at(exits, iteration - 1);
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = exits->linear;
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->part[pass][MODEL_PART_PROJECTION] = exits->projection;
-        load->part[pass][MODEL_PART_ATTENTION] = exits->core;
-        load->part[pass][MODEL_PART_MLP] = exits->linear;
-        load->part[pass][MODEL_PART_ELEMENTWISE] = exits->linear;
-        load->added_ns[pass] = exits->added_ns[pass];
-    }
-    load->parameters = exits->parameters;
-    load->state = exits->state;
-    load->reduction = exits->reduction;
-    load->activation = exits->activation;
-    load->gradient = exits->gradient;
     return STATUS_OK;
 }
 

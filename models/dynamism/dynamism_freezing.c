@@ -41,14 +41,8 @@ typedef struct freezing_state {
     int *freeze_at;       // [block_count]
     int64_t *fetch_ns;    // [layer_count] to read what a layer hands on
     double *frozen_state; // [layer_count] state of a frozen layer over that of a learning one
-    double *pass[MODEL_PASS_COUNT]; // [layer_count], as all below
-    double *state;
-    double *activation;
-    double *gradient;
-    double *message;
-    double *reduction;
-    double *whole; // published
-    int64_t *added_ns;
+    double *learns;       // [layer_count] 0 where it is frozen
+    model_load *load;     // physical
     freezing_moment held; // what the arrays hold; frozen -1: nothing
 } freezing_state;
 
@@ -460,25 +454,28 @@ static void count_state(const model_case_setup *setup, const bal_layer_costs *co
     }
 }
 
-static void carve(const model_case_setup *setup, freezing_state *freezing)
+static void carve(const model_case_setup *setup, freezing_state *freezing, model_load *loads)
 {
     const size_t layers = (size_t)setup->layer_count;
-    double **const factors[] = {&freezing->pass[MODEL_PASS_FORWARD],
-                                &freezing->pass[MODEL_PASS_BACKWARD_INPUT],
-                                &freezing->pass[MODEL_PASS_BACKWARD_WEIGHT],
-                                &freezing->state,
-                                &freezing->frozen_state,
-                                &freezing->activation,
-                                &freezing->gradient,
-                                &freezing->message,
-                                &freezing->reduction,
-                                &freezing->whole};
-    for (size_t array = 0; array < sizeof factors / sizeof factors[0]; array++) {
-        *factors[array] = model_case_ones(setup->memory, layers);
-    }
     freezing->freeze_at = arena_array(setup->memory, (size_t)freezing->block_count, sizeof(int));
     freezing->fetch_ns = arena_array(setup->memory, layers, sizeof(int64_t));
-    freezing->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
+    freezing->frozen_state = model_case_ones(setup->memory, layers);
+    double *learns = freezing->learns = model_case_ones(setup->memory, layers);
+    model_load load = {
+        .state = model_case_ones(setup->memory, layers),
+        .activation = learns,
+        .gradient = learns,
+        .message = model_case_ones(setup->memory, layers),
+        .reduction = learns,
+    };
+    loads[MODEL_LOAD_PUBLISHED] = load;
+    loads[MODEL_LOAD_PUBLISHED].whole = learns;
+    load.pass[MODEL_PASS_FORWARD] = model_case_ones(setup->memory, layers);
+    load.pass[MODEL_PASS_BACKWARD_INPUT] = learns;
+    load.pass[MODEL_PASS_BACKWARD_WEIGHT] = learns;
+    load.added_ns[MODEL_PASS_FORWARD] = arena_array(setup->memory, layers, sizeof(int64_t));
+    loads[MODEL_LOAD_PHYSICAL] = load;
+    freezing->load = &loads[MODEL_LOAD_PHYSICAL];
 }
 
 static status freezing_open(const model_case_setup *setup, model_case_instance *instance,
@@ -493,7 +490,7 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
     freezing->block_count = setup->base->transformer_end - freezing->first;
     freezing->layer_count = setup->layer_count;
     freezing->held.frozen = -1;
-    carve(setup, freezing);
+    carve(setup, freezing, instance->load);
     TRY(read_schedule(setup, freezing, err));
     TRY(model_case_first_costs(setup, &costs, err));
     TRY(read_cache(setup, &costs, freezing, err));
@@ -523,21 +520,16 @@ static bool is_same_model(freezing_moment a, freezing_moment b)
 
 static void set_layer(freezing_state *freezing, freezing_moment moment, int layer)
 {
+    const model_load *load = freezing->load;
     const int block = layer - freezing->first;
     const bool is_embedding = block < 0; // freezes with the first transformer layer
     const bool is_frozen = is_embedding ? moment.frozen > 0 : block < moment.frozen;
     const bool is_cached = is_embedding ? moment.cached > 0 : block < moment.cached;
     const double forward = moment.evaluates ? 1 + freezing->reference_ratio : 1;
-    freezing->pass[MODEL_PASS_FORWARD][layer] = is_cached ? 0 : forward;
-    freezing->pass[MODEL_PASS_BACKWARD_INPUT][layer] = is_frozen ? 0 : 1;
-    freezing->pass[MODEL_PASS_BACKWARD_WEIGHT][layer] = is_frozen ? 0 : 1;
-    freezing->whole[layer] = is_frozen ? 0 : 1;
-    freezing->state[layer] = is_frozen ? freezing->frozen_state[layer] : 1;
-    freezing->activation[layer] = is_frozen ? 0 : 1;
-    freezing->gradient[layer] = is_frozen ? 0 : 1;
-    freezing->reduction[layer] = is_frozen ? 0 : 1;
-    freezing->message[layer] = is_cached ? 0 : 1;
-    freezing->added_ns[layer] = 0;
+    freezing->learns[layer] = is_frozen ? 0 : 1;
+    load->pass[MODEL_PASS_FORWARD][layer] = is_cached ? 0 : forward;
+    load->state[layer] = is_frozen ? freezing->frozen_state[layer] : 1;
+    load->message[layer] = is_cached ? 0 : 1;
 }
 
 /// Fills the arrays for a moment, unless they hold it. The layer after the cached prefix waits for
@@ -550,38 +542,24 @@ static void hold_moment(freezing_state *freezing, freezing_moment moment)
     for (int layer = 0; layer < freezing->first + freezing->block_count; layer++) {
         set_layer(freezing, moment, layer);
     }
-    for (int layer = freezing->first + freezing->block_count; layer < freezing->layer_count;
-         layer++) {
-        freezing->added_ns[layer] = 0;
-    }
     const int after = freezing->first + moment.cached;
+    int64_t *added_ns = freezing->load->added_ns[MODEL_PASS_FORWARD];
+    memset(added_ns, 0, (size_t)freezing->layer_count * sizeof *added_ns);
     if (moment.cached > 0 && after < freezing->layer_count) {
-        freezing->added_ns[after] = freezing->fetch_ns[after - 1];
+        added_ns[after] = freezing->fetch_ns[after - 1];
     }
 }
 
 static status freezing_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                               model_load *load, bool *changed, error_message *err)
+                               bool *changed, error_message *err)
 {
+    (void)load_model;
     (void)replica; // all of them freeze alike
     (void)err;
     freezing_state *freezing = state;
     const freezing_moment moment = moment_at(freezing, iteration);
     hold_moment(freezing, moment);
     *changed = iteration == 0 || !is_same_model(moment, moment_at(freezing, iteration - 1));
-    load->state = freezing->state;
-    load->activation = freezing->activation;
-    load->gradient = freezing->gradient;
-    load->message = freezing->message;
-    load->reduction = freezing->reduction;
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = freezing->whole;
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = freezing->pass[pass];
-    }
-    load->added_ns[MODEL_PASS_FORWARD] = freezing->added_ns;
     return STATUS_OK;
 }
 

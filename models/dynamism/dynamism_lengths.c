@@ -484,7 +484,7 @@ static status read_numbers(const model_case_setup *setup, lengths_state *at, err
                      at->window, bins, BINS_MAX);
 }
 
-static void carve(const model_case_setup *setup, lengths_state *at)
+static void carve(const model_case_setup *setup, lengths_state *at, model_load *loads)
 {
     const size_t cells = (size_t)at->layer_count * (size_t)at->microbatch_count;
     const size_t windows = (size_t)(setup->base->iteration_count / at->window) + 1;
@@ -497,6 +497,14 @@ static void carve(const model_case_setup *setup, lengths_state *at)
     at->pool = arena_within(setup->memory, POOL_BYTES);
     at->share_memory = arena_within(setup->memory, POOL_BYTES);
     at->at_hand = -1;
+    model_load load = {.column_count = at->microbatch_count, .whole = at->whole};
+    loads[MODEL_LOAD_PUBLISHED] = load;
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load.part[pass][MODEL_PART_ATTENTION] = at->attention;
+        load.part[pass][MODEL_PART_EXCHANGE] = at->exchange;
+    }
+    load.activation = load.gradient = load.message = at->held;
+    loads[MODEL_LOAD_PHYSICAL] = load;
 }
 
 /// How much more the slowest rank of a context group has than its ranks in the mean.
@@ -559,7 +567,7 @@ static status lengths_open(const model_case_setup *setup, model_case_instance *i
     TRY(read_numbers(setup, at, err));
     TRY(read_source(setup, at, err));
     TRY(read_names(base, setup->parameters, at, err));
-    carve(setup, at);
+    carve(setup, at, instance->load);
     TRY(prepare(at, 0, err));
     note_effects(setup->parameters, at);
     instance->state = at;
@@ -579,8 +587,9 @@ static double fullest_ratio(const lengths_state *at, const microbatch *step)
 }
 
 static status lengths_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                              model_load *load, bool *changed, error_message *err)
+                              bool *changed, error_message *err)
 {
+    (void)load_model;
     lengths_state *at = state;
     const int columns = at->microbatch_count;
     const int per_step = at->replica_count * columns;
@@ -601,16 +610,6 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
         }
     }
     *changed = iteration == 0;
-    load->column_count = columns;
-    load->whole = at->whole;
-    if (load_model == MODEL_LOAD_PUBLISHED) return STATUS_OK;
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->part[pass][MODEL_PART_ATTENTION] = at->attention;
-        load->part[pass][MODEL_PART_EXCHANGE] = at->exchange;
-    }
-    load->activation = at->held;
-    load->gradient = at->held;
-    load->message = at->held;
     return STATUS_OK;
 }
 

@@ -2,7 +2,6 @@
 /// residual stream. Blocks with experts route those that take part once more, to experts.
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/expert_load.h"
-#include "models/random_draw.h"
 
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
@@ -25,10 +24,8 @@ typedef struct mod_state {
     model_expert_load *moe; // of case moe, which routes the tokens that take part; NULL: no experts
     double *share;          // [layer_count][column_count] k / s
     double *kept;           // [layer_count] k / s without error: what memory is provided for
-    double *pass[MODEL_PASS_COUNT];      // [layer_count][column_count] published: of F, for all
-    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]
-    double *activation;                  // [layer_count]
-    double *gradient;                    // [layer_count]
+    double *whole;          // [layer_count][column_count] published
+    model_load *load;       // physical
 } mod_state;
 
 static bool is_routed(const mod_state *mod, int layer)
@@ -119,17 +116,24 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
                          (long long)predictor_ns);
 }
 
-static void carve(const model_case_setup *setup, mod_state *mod)
+static void carve(const model_case_setup *setup, mod_state *mod, model_load *loads)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t columns = (size_t)mod->column_count;
     mod->share = model_case_ones(setup->memory, layers * columns);
     mod->kept = model_case_ones(setup->memory, layers);
-    mod->activation = model_case_ones(setup->memory, layers);
-    mod->gradient = model_case_ones(setup->memory, layers);
+    mod->whole = model_case_ones(setup->memory, layers * columns);
+    mod->load = &loads[MODEL_LOAD_PHYSICAL];
+    loads[MODEL_LOAD_PUBLISHED] =
+        (model_load){.column_count = mod->column_count, .whole = mod->whole};
+    *mod->load = (model_load){
+        .column_count = mod->column_count,
+        .activation = model_case_ones(setup->memory, layers),
+        .gradient = model_case_ones(setup->memory, layers),
+    };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        mod->pass[pass] = model_case_ones(setup->memory, layers * columns);
-        mod->added_ns[pass] = arena_array(setup->memory, layers * columns, sizeof(int64_t));
+        mod->load->pass[pass] = model_case_ones(setup->memory, layers * columns);
+        mod->load->added_ns[pass] = arena_array(setup->memory, layers * columns, sizeof(int64_t));
     }
     for (size_t cell = 0; cell < layers * columns; cell++) {
         const int layer = (int)(cell / columns);
@@ -181,7 +185,7 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
     }
     model_case_instance moe = {0};
     TRY(open_moe(setup, mod, &moe, err));
-    carve(setup, mod);
+    carve(setup, mod, instance->load);
     add_router(setup, mod);
     if (mod->moe != NULL) mod->moe->token_ratio = mod->kept;
     const int sources = varies && base->parallel.data > 1 ? base->parallel.data : 1;
@@ -197,7 +201,7 @@ static void draw(mod_state *mod, int iteration, int replica)
         if (!is_routed(mod, layer)) continue;
         rng random = model_case_stream(mod->seed, STREAM_ERROR, layer, iteration, replica);
         for (int column = 0; column < mod->column_count; column++) {
-            const double error = mod->predictor_error_ratio * model_draw_normal(&random);
+            const double error = mod->predictor_error_ratio * rng_normal(&random);
             const double share = mod->capacity_ratio * (1 + error);
             const double bounded = share < 0 ? 0 : share > 1 ? 1 : share;
             mod->share[(size_t)layer * (size_t)mod->column_count + (size_t)column] = bounded;
@@ -224,14 +228,15 @@ static void fill_cell(mod_state *mod, const model_expert_load *moe, int layer, s
                       size_t met)
 {
     const double share = mod->share[cell];
+    const model_load *load = mod->load;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         const double waiting = moe != NULL ? moe->pass[pass][met] - 1 : 0;
-        mod->pass[pass][cell] = pass_scale(mod, pass, layer, share) + share * waiting;
-        mod->added_ns[pass][cell] = is_routed(mod, layer) ? mod->router_ns[pass] : 0;
+        load->pass[pass][cell] = pass_scale(mod, pass, layer, share) + share * waiting;
+        load->added_ns[pass][cell] = is_routed(mod, layer) ? mod->router_ns[pass] : 0;
     }
     if (moe == NULL) return;
-    mod->added_ns[MODEL_PASS_FORWARD][cell] += moe->forward_excess_ns[met];
-    mod->added_ns[MODEL_PASS_BACKWARD_INPUT][cell] += moe->backward_excess_ns[met];
+    load->added_ns[MODEL_PASS_FORWARD][cell] += moe->forward_excess_ns[met];
+    load->added_ns[MODEL_PASS_BACKWARD_INPUT][cell] += moe->backward_excess_ns[met];
 }
 
 /// @param moe NULL: all experts alike
@@ -246,17 +251,17 @@ static void fill(mod_state *mod, const model_expert_load *moe, model_load_model 
             continue;
         }
         const double weight = is_routed(mod, layer) ? mod->routing_weight : 1;
-        mod->pass[MODEL_PASS_FORWARD][cell] =
-            mod->share[cell] * weight * (moe != NULL ? moe->whole[met] : 1);
+        mod->whole[cell] = mod->share[cell] * weight * (moe != NULL ? moe->whole[met] : 1);
     }
     for (int layer = 0; layer < mod->layer_count; layer++) {
-        mod->activation[layer] = mod->kept[layer] * (moe != NULL ? moe->activation[layer] : 1);
-        mod->gradient[layer] = mod->kept[layer] * (moe != NULL ? moe->gradient[layer] : 1);
+        mod->load->activation[layer] =
+            mod->kept[layer] * (moe != NULL ? moe->activation[layer] : 1);
+        mod->load->gradient[layer] = mod->kept[layer] * (moe != NULL ? moe->gradient[layer] : 1);
     }
 }
 
 static status mod_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                          model_load *load, bool *changed, error_message *err)
+                          bool *changed, error_message *err)
 {
     (void)err;
     mod_state *mod = state;
@@ -267,17 +272,6 @@ static status mod_load_at(void *state, model_load_model load_model, int iteratio
     fill(mod, waits ? mod->moe : NULL, load_model);
     *changed =
         varies || iteration == 0 || (waits && model_expert_load_changes(mod->moe, iteration));
-    load->column_count = mod->column_count;
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = mod->pass[MODEL_PASS_FORWARD];
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = mod->pass[pass];
-        load->added_ns[pass] = mod->added_ns[pass];
-    }
-    load->activation = mod->activation;
-    load->gradient = mod->gradient;
     return STATUS_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30, COUNT_STAGES_MAX = 1 << 12 };
 
@@ -341,6 +342,23 @@ static int source_count_of(const model_expert_load *moe, model_load_model load_m
     return is_drawn && model_expert_load_is_varied(moe, load_model) ? groups : 1;
 }
 
+/// Hands out what model_expert_load_fill computes.
+static void offer_loads(const model_expert_load *moe, model_load *loads)
+{
+    if (model_expert_load_is_varied(moe, MODEL_LOAD_PUBLISHED)) {
+        loads[MODEL_LOAD_PUBLISHED] =
+            (model_load){.column_count = moe->column_count, .whole = moe->whole};
+    }
+    if (!model_expert_load_is_varied(moe, MODEL_LOAD_PHYSICAL)) return;
+    model_load *physical = &loads[MODEL_LOAD_PHYSICAL];
+    physical->column_count = moe->column_count;
+    memcpy(physical->pass, moe->pass, sizeof moe->pass);
+    physical->added_ns[MODEL_PASS_FORWARD] = moe->forward_excess_ns;
+    physical->added_ns[MODEL_PASS_BACKWARD_INPUT] = moe->backward_excess_ns;
+    physical->activation = moe->activation;
+    physical->gradient = moe->gradient;
+}
+
 static status moe_open(const model_case_setup *setup, model_case_instance *instance,
                        error_message *err)
 {
@@ -358,13 +376,14 @@ static status moe_open(const model_case_setup *setup, model_case_instance *insta
     TRY(read_skew(setup, moe, err));
     find_links(setup, moe);
     model_expert_load_carve(moe, setup->memory);
+    offer_loads(moe, instance->load);
     instance->source_count = source_count_of(moe, setup->load_model, groups);
     instance->state = moe;
     return STATUS_OK;
 }
 
 static status moe_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                          model_load *load, bool *changed, error_message *err)
+                          bool *changed, error_message *err)
 {
     (void)err;
     model_expert_load *moe = state;
@@ -372,18 +391,6 @@ static status moe_load_at(void *state, model_load_model load_model, int iteratio
     if (!model_expert_load_is_varied(moe, load_model)) return STATUS_OK;
     *changed = model_expert_load_changes(moe, iteration);
     model_expert_load_fill(moe, load_model, iteration, replica);
-    load->column_count = moe->column_count;
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = moe->whole;
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = moe->pass[pass];
-    }
-    load->added_ns[MODEL_PASS_FORWARD] = moe->forward_excess_ns;
-    load->added_ns[MODEL_PASS_BACKWARD_INPUT] = moe->backward_excess_ns;
-    load->activation = moe->activation;
-    load->gradient = moe->gradient;
     return STATUS_OK;
 }
 

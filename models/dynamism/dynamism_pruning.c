@@ -25,20 +25,15 @@ typedef struct pruning_state {
     model_kernel_speed gradient; // dense times dense where weights are left: W
     int first;                   // of the transformer layers
     int block_count;
-    double *sigma;          // [block_count] spread of a layer's weights
-    int64_t *weight_count;  // [block_count] that can be pruned: entries of the matrices
-    double *prunable;       // [block_count] share of them among the layer's parameters
-    double *index_ratio;    // [block_count] bytes of an index over bytes of state per parameter
-    double *transpose_ns;   // [block_count] to transpose the layer's matrices at density 1
-    double *density;        // [block_count]
-    double *product_ratio;  // [layer_count] of matrices in F and B; all below: 1 where not pruned
-    double *gradient_ratio; // [layer_count] of matrices in W
-    double *parameters;     // [layer_count]
-    double *state;          // [layer_count]
-    double *reduction;      // [layer_count]
-    double *whole;          // [layer_count] published
-    int64_t *added_ns;      // [layer_count] to B
-    double sparsity;        // that the arrays hold; negative: they hold none
+    double *sigma;         // [block_count] spread of a layer's weights
+    int64_t *weight_count; // [block_count] that can be pruned: entries of the matrices
+    double *prunable;      // [block_count] share of them among the layer's parameters
+    double *index_ratio;   // [block_count] bytes of an index over bytes of state per parameter
+    double *transpose_ns;  // [block_count] to transpose the layer's matrices at density 1
+    double *density;       // [block_count]
+    double *whole;         // [layer_count] published
+    model_load *load;      // physical
+    double sparsity;       // that the arrays hold; negative: they hold none
 } pruning_state;
 
 static status prefix(error_message *err)
@@ -201,23 +196,32 @@ static void count_indices(const model_case_setup *setup, const bal_layer_costs *
         pruning->prunable[block] * (double)model_case_bytes_ns(setup->base->hardware, bytes);
 }
 
-static void carve(const model_case_setup *setup, pruning_state *pruning)
+static void carve(const model_case_setup *setup, pruning_state *pruning, model_load *loads)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t blocks = (size_t)pruning->block_count;
-    double **const of_layers[] = {&pruning->product_ratio, &pruning->gradient_ratio,
-                                  &pruning->parameters,    &pruning->state,
-                                  &pruning->reduction,     &pruning->whole};
-    double **const of_blocks[] = {&pruning->sigma, &pruning->prunable, &pruning->index_ratio,
-                                  &pruning->transpose_ns, &pruning->density};
-    for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
-        *of_layers[array] = model_case_ones(setup->memory, layers);
-    }
-    for (size_t array = 0; array < sizeof of_blocks / sizeof of_blocks[0]; array++) {
-        *of_blocks[array] = model_case_ones(setup->memory, blocks);
-    }
-    pruning->added_ns = arena_array(setup->memory, layers, sizeof(int64_t));
+    pruning->sigma = model_case_ones(setup->memory, blocks);
     pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
+    pruning->prunable = model_case_ones(setup->memory, blocks);
+    pruning->index_ratio = model_case_ones(setup->memory, blocks);
+    pruning->transpose_ns = model_case_ones(setup->memory, blocks);
+    pruning->density = model_case_ones(setup->memory, blocks);
+    model_load load = {
+        .parameters = model_case_ones(setup->memory, layers),
+        .state = model_case_ones(setup->memory, layers),
+        .reduction = model_case_ones(setup->memory, layers),
+    };
+    loads[MODEL_LOAD_PUBLISHED] = load;
+    pruning->whole = loads[MODEL_LOAD_PUBLISHED].whole = model_case_ones(setup->memory, layers);
+    double *product_ratio = model_case_ones(setup->memory, layers);
+    double *gradient_ratio = model_case_ones(setup->memory, layers);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load.part[pass][MODEL_PART_MLP] = load.part[pass][MODEL_PART_PROJECTION] =
+            pass == MODEL_PASS_BACKWARD_WEIGHT ? gradient_ratio : product_ratio;
+    }
+    load.added_ns[MODEL_PASS_BACKWARD_INPUT] = arena_array(setup->memory, layers, sizeof(int64_t));
+    loads[MODEL_LOAD_PHYSICAL] = load;
+    pruning->load = &loads[MODEL_LOAD_PHYSICAL];
 }
 
 /// Where what is held and moved in compressed rows is less than dense arrays: density (1 + index) <
@@ -254,7 +258,7 @@ static status pruning_open(const model_case_setup *setup, model_case_instance *i
     pruning->first = setup->base->transformer_first;
     pruning->block_count = setup->base->transformer_end - pruning->first;
     pruning->sparsity = -1;
-    carve(setup, pruning);
+    carve(setup, pruning, instance->load);
     TRY(read_schedule(setup, pruning, err));
     TRY(read_sigma(setup, pruning, err));
     TRY(read_kernels(setup, pruning, err));
@@ -276,18 +280,21 @@ static bool is_sparse(const pruning_state *pruning, double density)
 
 static void set_layer(pruning_state *pruning, int block)
 {
+    const model_load *load = pruning->load;
     const int layer = pruning->first + block;
     const double density = pruning->density[block];
     const double prunable = pruning->prunable[block];
     const double left = 1 - prunable + prunable * density;
     const bool sparse = is_sparse(pruning, density);
-    pruning->product_ratio[layer] = sparse ? model_kernel_speed_at(&pruning->product, density) : 1;
-    pruning->gradient_ratio[layer] =
+    load->part[MODEL_PASS_FORWARD][MODEL_PART_MLP][layer] =
+        sparse ? model_kernel_speed_at(&pruning->product, density) : 1;
+    load->part[MODEL_PASS_BACKWARD_WEIGHT][MODEL_PART_MLP][layer] =
         sparse ? model_kernel_speed_at(&pruning->gradient, density) : 1;
-    pruning->added_ns[layer] = sparse ? (int64_t)(pruning->transpose_ns[block] * density + 0.5) : 0;
-    pruning->parameters[layer] = left;
-    pruning->reduction[layer] = sparse ? left : 1;
-    pruning->state[layer] = sparse ? left + prunable * density * pruning->index_ratio[block] : 1;
+    load->added_ns[MODEL_PASS_BACKWARD_INPUT][layer] =
+        sparse ? (int64_t)(pruning->transpose_ns[block] * density + 0.5) : 0;
+    load->parameters[layer] = left;
+    load->reduction[layer] = sparse ? left : 1;
+    load->state[layer] = sparse ? left + prunable * density * pruning->index_ratio[block] : 1;
     pruning->whole[layer] = density;
 }
 
@@ -304,8 +311,9 @@ static void hold_sparsity(pruning_state *pruning, double sparsity)
 }
 
 static status pruning_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                              model_load *load, bool *changed, error_message *err)
+                              bool *changed, error_message *err)
 {
+    (void)load_model;
     (void)replica; // masks are the same on all of them
     (void)err;
     pruning_state *pruning = state;
@@ -313,20 +321,6 @@ static status pruning_load_at(void *state, model_load_model load_model, int iter
     hold_sparsity(pruning, sparsity);
     *changed =
         iteration == 0 || sparsity != model_pruning_sparsity(&pruning->schedule, iteration - 1);
-    load->parameters = pruning->parameters;
-    load->state = pruning->state;
-    load->reduction = pruning->reduction;
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = pruning->whole;
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        const double *ratio =
-            pass == MODEL_PASS_BACKWARD_WEIGHT ? pruning->gradient_ratio : pruning->product_ratio;
-        load->part[pass][MODEL_PART_PROJECTION] = ratio;
-        load->part[pass][MODEL_PART_MLP] = ratio;
-    }
-    load->added_ns[MODEL_PASS_BACKWARD_INPUT] = pruning->added_ns;
     return STATUS_OK;
 }
 

@@ -22,9 +22,7 @@ typedef struct sparse_state {
     double kernel_ratio[MODEL_PASS_COUNT]; // the sparse kernel keeping all over the base's core
     double least_kept[MODEL_PASS_COUNT];   // what reading and writing vectors takes of it
     double *kept;                          // [layer_count][column_count] published
-    double *core[MODEL_PASS_COUNT];        // [layer_count][column_count]
-    double *activation;                    // [layer_count]
-    int64_t *added_ns[MODEL_PASS_COUNT];   // [layer_count][column_count]
+    model_load *load;                      // physical
 } sparse_state;
 
 static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
@@ -141,7 +139,7 @@ static void choose_kernel(const model_case_setup *setup, sparse_state *sparse)
         const model_memory now = model_layer_memory(base->config, base->shape, 0);
         const model_memory fused = model_layer_memory(base->config, &flash, 0);
         for (int layer = sparse->first; layer < sparse->end; layer++) {
-            sparse->activation[layer] =
+            sparse->load->activation[layer] =
                 (double)fused.activation_bytes / (double)now.activation_bytes;
         }
     }
@@ -194,7 +192,7 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
         const size_t columns = (size_t)sparse->column_count;
         for (size_t cell = (size_t)sparse->first * columns; cell < (size_t)sparse->end * columns;
              cell++) {
-            sparse->added_ns[pass][cell] = pass_ns[pass];
+            sparse->load->added_ns[pass][cell] = pass_ns[pass];
         }
     }
     model_parameter_note(setup->parameters, "sorting_time",
@@ -205,15 +203,19 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
     return STATUS_OK;
 }
 
-static void carve(const model_case_setup *setup, sparse_state *sparse)
+static void carve(const model_case_setup *setup, sparse_state *sparse, model_load *loads)
 {
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)sparse->column_count;
+    model_load *load = sparse->load = &loads[MODEL_LOAD_PHYSICAL];
     sparse->kept = model_case_ones(setup->memory, cells);
-    sparse->activation = model_case_ones(setup->memory, layers);
+    loads[MODEL_LOAD_PUBLISHED] =
+        (model_load){.column_count = sparse->column_count, .whole = sparse->kept};
+    load->column_count = sparse->column_count;
+    load->activation = model_case_ones(setup->memory, layers);
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        sparse->core[pass] = model_case_ones(setup->memory, cells);
-        sparse->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+        load->part[pass][MODEL_PART_ATTENTION] = model_case_ones(setup->memory, cells);
+        load->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
     }
 }
 
@@ -231,7 +233,7 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
     sparse->end = base->transformer_end;
     TRY(model_parameters_read(setup->parameters, &row, 1, err));
     sparse->column_count = per_microbatch ? base->microbatch_count : 1;
-    carve(setup, sparse);
+    carve(setup, sparse, instance->load);
     TRY(read_given(setup, sparse, err));
     if (sparse->given == NULL) TRY(read_hashing(setup, sparse, err));
     choose_kernel(setup, sparse);
@@ -256,13 +258,15 @@ static void set_cell(sparse_state *sparse, size_t cell, double kept)
     sparse->kept[cell] = kept;
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
         const double least = sparse->least_kept[pass];
-        sparse->core[pass][cell] = sparse->kernel_ratio[pass] * (kept > least ? kept : least);
+        sparse->load->part[pass][MODEL_PART_ATTENTION][cell] =
+            sparse->kernel_ratio[pass] * (kept > least ? kept : least);
     }
 }
 
 static status sparse_load_at(void *state, model_load_model load_model, int iteration, int replica,
-                             model_load *load, bool *changed, error_message *err)
+                             bool *changed, error_message *err)
 {
+    (void)load_model;
     (void)err;
     sparse_state *sparse = state;
     for (int layer = sparse->first; layer < sparse->end; layer++) {
@@ -274,16 +278,6 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
         }
     }
     *changed = iteration == 0 || sparse->given == NULL;
-    load->column_count = sparse->column_count;
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = sparse->kept;
-        return STATUS_OK;
-    }
-    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        load->part[pass][MODEL_PART_ATTENTION] = sparse->core[pass];
-        load->added_ns[pass] = sparse->added_ns[pass];
-    }
-    load->activation = sparse->activation;
     return STATUS_OK;
 }
 

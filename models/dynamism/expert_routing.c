@@ -1,7 +1,6 @@
 #include "models/dynamism/expert_routing.h"
 
 #include "models/dynamism/dynamism_case.h"
-#include "models/random_draw.h"
 
 #include <assert.h>
 #include <math.h>
@@ -24,7 +23,7 @@ double model_routing_sigma(int expert_count, double spread_ratio)
         double lowest = INFINITY;
         double highest = -INFINITY;
         for (int expert = 0; expert < expert_count; expert++) {
-            const double value = model_draw_normal(&random);
+            const double value = rng_normal(&random);
             lowest = value < lowest ? value : lowest;
             highest = value > highest ? value : highest;
         }
@@ -67,13 +66,13 @@ void model_routing_shares(const model_routing *routing, int layer, int iteration
     const double moves = sqrt(1 - routing->persistent);
     double sum = 0;
     for (int expert = 0; expert < routing->expert_count; expert++) {
-        const double moving = drifting.weight_before * model_draw_normal(&drifting.before) +
-                              drifting.weight_after * model_draw_normal(&drifting.after);
-        const double logarithm = sigma * (stays * model_draw_normal(&persistent) + moves * moving);
+        const double moving = drifting.weight_before * rng_normal(&drifting.before) +
+                              drifting.weight_after * rng_normal(&drifting.after);
+        const double logarithm = sigma * (stays * rng_normal(&persistent) + moves * moving);
         const double bounded = logarithm > SHARE_LOG_MAX    ? SHARE_LOG_MAX
                                : logarithm < -SHARE_LOG_MAX ? -SHARE_LOG_MAX
                                                             : logarithm;
-        share[expert] = model_portable_exp(bounded);
+        share[expert] = rng_portable_exp(bounded);
         sum += share[expert];
     }
     for (int expert = 0; expert < routing->expert_count; expert++) {
@@ -108,7 +107,7 @@ void model_routing_draw(const model_routing *routing, const double *share, rng *
         const double counting =
             routing->correlation * (1 - share[expert]) / (total * share[expert]);
         const double deviation = sqrt(routing->noise * routing->noise + counting);
-        const double value = share[expert] * (1 + deviation * model_draw_normal(random));
+        const double value = share[expert] * (1 + deviation * rng_normal(random));
         drawn[expert] = value > 0 ? value : 0;
         sum += drawn[expert];
     }

@@ -1,7 +1,5 @@
 #include "models/dynamism/hash_attention.h"
 
-#include "models/random_draw.h"
-
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +7,7 @@
 void model_hash_popularities(rng *random, double skew, double *popularity)
 {
     for (int level = 0; level < MODEL_HASH_POPULARITIES; level++) {
-        popularity[level] = model_portable_exp(skew * model_draw_normal(random));
+        popularity[level] = rng_portable_exp(skew * rng_normal(random));
     }
 }
 

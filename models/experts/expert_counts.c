@@ -25,9 +25,8 @@ typedef struct counts_sample {
 typedef struct counts_builder {
     const model_counts_shape *shape;
     arena *memory;          // of the table
-    counts_sample *samples; // [capacity] of which count are used, ascending
+    counts_sample *samples; // [count] ascending
     int count;
-    int capacity;
     int last_microbatch; // of any row
 } counts_builder;
 
@@ -45,16 +44,6 @@ static size_t row_index(const model_counts_shape *shape, int layer, int microbat
     return (size_t)layer * (size_t)shape->microbatch_count + (size_t)microbatch;
 }
 
-static void reserve_sample(counts_builder *into)
-{
-    if (into->count < into->capacity) return;
-    const int capacity = into->capacity == 0 ? 64 : 2 * into->capacity;
-    counts_sample *grown = arena_array(into->memory, (size_t)capacity, sizeof *grown);
-    if (into->count > 0) memcpy(grown, into->samples, (size_t)into->count * sizeof *grown);
-    into->samples = grown;
-    into->capacity = capacity;
-}
-
 static status insert_sample(counts_builder *into, int at, const counted_row *row,
                             error_message *err)
 {
@@ -66,7 +55,8 @@ static status insert_sample(counts_builder *into, int at, const counted_row *row
                          "%s: iteration %d brings the counts above %d; take fewer iterations",
                          row->place, row->iteration, MODEL_COUNTS_MAX);
     }
-    reserve_sample(into);
+    into->samples =
+        arena_grow(into->memory, into->samples, (size_t)into->count, sizeof *into->samples);
     const counts_sample inserted = {
         .iteration = row->iteration,
         .tokens = arena_array(into->memory, each, sizeof *inserted.tokens),

@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
-#include "models/random_draw.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,20 +17,20 @@ int model_sequence_length(const model_sequence_lengths *lengths, int64_t index)
     rng random = rng_init(lengths->seed, (uint64_t)index);
     const double spread = lengths->spread;
     const double drawn =
-        lengths->mean * model_portable_exp(spread * (model_draw_normal(&random) - spread / 2));
+        lengths->mean * rng_portable_exp(spread * (rng_normal(&random) - spread / 2));
     if (drawn >= lengths->longest) return lengths->longest;
     return drawn < 1.5 ? 1 : (int)(drawn + 0.5);
 }
 
-/// A file while it is read; lengths gather in one array that grows.
+/// A file while it is read.
 typedef struct reading {
     const char *name;
     const char *at;
     const char *end;
     int64_t line;
-    int32_t *lengths; // [capacity]
+    arena *memory;
+    int32_t *lengths; // [count]
     int64_t count;
-    int64_t capacity;
 } reading;
 
 static status refuse(const reading *file, error_message *err, const char *what, int64_t value)
@@ -51,10 +50,8 @@ static status add(reading *file, int64_t tokens, error_message *err)
         return error_set(err, STATUS_INVALID, "%s: more than %d lengths", file->name,
                          MODEL_SEQUENCES_MAX);
     }
-    if (file->count == file->capacity) {
-        file->capacity = file->capacity > 0 ? 2 * file->capacity : 1024;
-        file->lengths = memory_resize(file->lengths, (size_t)file->capacity, sizeof *file->lengths);
-    }
+    file->lengths =
+        arena_grow(file->memory, file->lengths, (size_t)file->count, sizeof *file->lengths);
     file->lengths[file->count++] = (int32_t)tokens;
     return STATUS_OK;
 }
@@ -176,16 +173,11 @@ status model_sequence_lengths_parse(const char *name, const char *bytes, size_t 
                                     arena *memory, model_sequence_lengths *lengths,
                                     error_message *err)
 {
-    reading file = {.name = name, .at = bytes, .end = bytes + length, .line = 1};
-    const status result = read_all(&file, err);
-    if (result == STATUS_OK) {
-        int32_t *given = arena_array(memory, (size_t)file.count, sizeof *given);
-        memcpy(given, file.lengths, (size_t)file.count * sizeof *given);
-        lengths->given = given;
-        lengths->given_count = file.count;
-    }
-    free(file.lengths);
-    return result;
+    reading file = {.name = name, .at = bytes, .end = bytes + length, .line = 1, .memory = memory};
+    TRY(read_all(&file, err));
+    lengths->given = file.lengths;
+    lengths->given_count = file.count;
+    return STATUS_OK;
 }
 
 status model_sequence_lengths_read(const char *path, arena *memory, model_sequence_lengths *lengths,

@@ -152,7 +152,6 @@ TEST(what_a_run_is_like_is_read)
     assert_int_equal(read->links[0].first_iteration, 3);
     assert_int_equal(read->links[0].end_iteration, 6);
     assert_true(read->links[1].time_factor == 1);
-    assert_ok(bal_disturbance_check(read, 4, &why));
     ana_study_close(&study);
 }
 

@@ -266,11 +266,12 @@ static study_outcome study_play(study_run *run, const char *policy)
                                       .microbatch_count = STUDY_MICROBATCHES,
                                       .layer_count = STUDY_LAYERS};
     bal_controller *controller = NULL;
+    arena *own = arena_create(1 << 16);
     bal_decision decision;
     study_outcome outcome = {.last_move = -1};
     bal_layer_costs layers = study_costs(run, 0);
     bool failed = bal_policy_parse(policy, &options.policy, NULL) != STATUS_OK ||
-                  bal_controller_create(&options, &controller, NULL) != STATUS_OK ||
+                  bal_controller_create(&options, own, &controller, NULL) != STATUS_OK ||
                   bal_controller_start(controller, &layers, &decision, NULL) != STATUS_OK;
     for (int t = 0; t < run->iteration_count && !failed; t++) {
         if (run->family >= STUDY_OBLIVIOUS_COUNT) {
@@ -287,7 +288,7 @@ static study_outcome study_play(study_run *run, const char *policy)
         outcome.last_move = t;
     }
     assert(!failed);
-    bal_controller_destroy(controller);
+    arena_destroy(own);
     return outcome;
 }
 

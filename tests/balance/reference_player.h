@@ -4,7 +4,6 @@
 
 #include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/timeline.h"
 #include "tests/test.h"
 #include "tests/test_memory.h"
 

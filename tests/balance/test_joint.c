@@ -264,7 +264,7 @@ TEST(answers_are_what_they_say)
         if (bal_joint_search(&question, memory, &answer, NULL) == STATUS_OK) {
             int64_t last = 0;
             solved++;
-            assert_ok(bal_schedule_check(&answer.order, NULL, NULL));
+            assert_ok(bal_schedule_check(&answer.order, NULL));
             const bal_timeline timeline = reference_play(&answer.order, &answer.costs);
             for (int op = 0; op < answer.order.first_op[ranks]; op++) {
                 if (timeline.end_ns[op] > last) last = timeline.end_ns[op];

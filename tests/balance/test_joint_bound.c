@@ -33,7 +33,7 @@ static int64_t reference_makespan(const bal_joint_ground *ground, const bal_join
     bal_schedule schedule;
     bal_timeline timeline;
     bal_joint_lines_schedule(&ground->board, lines, "any", memory, &schedule);
-    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
+    assert_ok(bal_schedule_check(&schedule, NULL));
     timeline = reference_play(&schedule, &ground->costs);
     int64_t last = 0;
     for (int op = 0; op < schedule.first_op[schedule.rank_count]; op++) {

@@ -24,7 +24,6 @@ TEST(the_ratios_of_two_ranks_by_hand)
     assert_int_equal(metrics.busy_ns, 40);
     assert_int_equal(metrics.work_max_ns, 30);
     assert_close(metrics.bubble_ratio, 0.6, 1e-15);
-    assert_close(metrics.bubble_overhead_ratio, 1.5, 1e-15);
     assert_close(metrics.zb_bubble_rate, 0.4, 1e-15);
     assert_close(metrics.imbalance_ratio, 1.5, 1e-15);
     assert_close(metrics.load_spread_ratio, 1.0, 1e-15);
@@ -74,7 +73,6 @@ TEST(equal_stages_leave_the_bubble_of_the_textbook)
                 assert_int_equal(metrics.makespan_ns, (m + p - 1) * 16);
                 if (p > 1) {
                     assert_close(metrics.bubble_ratio, (double)(p - 1) / (m + p - 1), 1e-12);
-                    assert_close(metrics.bubble_overhead_ratio, (double)(p - 1) / m, 1e-12);
                 } else {
                     assert_true(metrics.bubble_ratio == 0);
                 }

@@ -400,17 +400,6 @@ TEST(what_an_evaluator_refuses_is_passed_on)
     assert_int_equal(choice.cost_ns, -7);
 }
 
-TEST(options_outside_their_limits_are_named)
-{
-    const bal_migration_options slack = {.slack_ratio = -0.1};
-    const bal_migration_options neighbours = {.neighbour_iterations = -1};
-
-    assert_fails(bal_migration_options_check(&slack, &why), STATUS_INVALID,
-                 "slack_ratio -0.1 is outside [0, 1000]");
-    assert_fails(bal_migration_options_check(&neighbours, &why), STATUS_INVALID,
-                 "neighbour_iterations -1 is negative");
-}
-
 int main(void)
 {
     return run_all_tests(open_memory, close_memory);

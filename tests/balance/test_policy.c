@@ -57,12 +57,16 @@ static bool observe(bal_change_detector *detector, const int64_t forward[4],
                     const int64_t weight[4])
 {
     static const int64_t input[4] = {100, 100, 100, 100};
-    return bal_change_detector_observe(detector, &(bal_layer_costs){.layer_count = 2,
-                                                                    .microbatch_count = 2,
-                                                                    .has_split = true,
-                                                                    .forward_ns = forward,
-                                                                    .backward_input_ns = input,
-                                                                    .backward_weight_ns = weight});
+    const bal_layer_costs layers = {.layer_count = 2,
+                                    .microbatch_count = 2,
+                                    .has_split = true,
+                                    .forward_ns = forward,
+                                    .backward_input_ns = input,
+                                    .backward_weight_ns = weight};
+    bal_layer_times times;
+    bal_layer_times_init(&times, 2, memory);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
+    return bal_change_detector_observe(detector, &times);
 }
 
 TEST(noise_is_no_change_but_a_frozen_layer_and_a_drift_are)

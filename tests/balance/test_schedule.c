@@ -73,7 +73,7 @@ TEST(every_built_order_passes_the_check)
                 if (microbatches < 0) continue;
                 const bal_schedule schedule =
                     reference_build(families[family].name, ranks, microbatches, 0);
-                if (bal_schedule_check(&schedule, NULL, &why) != STATUS_OK) {
+                if (bal_schedule_check(&schedule, &why) != STATUS_OK) {
                     fail_msg("%s: %s", schedule.name, why.message);
                 }
                 arena_reset(memory);
@@ -170,7 +170,7 @@ TEST(a_corrupted_order_is_refused_unless_it_can_be_played)
         *one = *other;
         if (rng_below(&generator, 2) == 0) *other = kept;
 
-        const status result = bal_schedule_check(&schedule, NULL, NULL);
+        const status result = bal_schedule_check(&schedule, NULL);
 
         assert_int_equal(result, can_be_played(&schedule) ? STATUS_OK : STATUS_INVALID);
         if (result == STATUS_OK) {
@@ -186,7 +186,7 @@ TEST(a_corrupted_order_is_refused_unless_it_can_be_played)
 /// Plays an order given as text, one rank per row: what the check answers.
 static status check_rows(const char *const *rows, int rank_count, int chunk_count,
                          int microbatch_count, bool has_split, bal_placement placement,
-                         int *topological, error_message *err)
+                         error_message *err)
 {
     bal_op ops[64];
     int first_op[8] = {0};
@@ -207,14 +207,14 @@ static status check_rows(const char *const *rows, int rank_count, int chunk_coun
                                    .has_split = has_split,
                                    .first_op = first_op,
                                    .ops = ops};
-    return bal_schedule_check(&schedule, topological, err);
+    return bal_schedule_check(&schedule, err);
 }
 
 static void assert_refused(const char *row0, const char *row1, bool has_split, const char *message)
 {
     const char *const rows[] = {row0, row1};
-    assert_fails(check_rows(rows, 2, 1, 2, has_split, BAL_PLACEMENT_LOOP, NULL, &why),
-                 STATUS_INVALID, message);
+    assert_fails(check_rows(rows, 2, 1, 2, has_split, BAL_PLACEMENT_LOOP, &why), STATUS_INVALID,
+                 message);
 }
 
 TEST(a_wrong_order_is_refused_by_name)
@@ -238,18 +238,18 @@ TEST(the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other)
     // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
     const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
 
-    assert_ok(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why));
-    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, NULL, &why), STATUS_INVALID);
+    assert_ok(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, &why));
+    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, &why), STATUS_INVALID);
 
     const char *const half[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0"};
-    assert_fails(check_rows(half, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
+    assert_fails(check_rows(half, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, &why),
                  STATUS_INVALID, "rank 1: 1:BW0 is missing");
     const char *const ring[] = {"F0 1:BW0 1:F0 BW0", "1:F0 F0 BW0 1:BW0"};
-    assert_fails(check_rows(ring, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
+    assert_fails(check_rows(ring, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, &why),
                  STATUS_INVALID, "rank 0: 1:BW0 is too early: 1:F0 is not before it");
     const char *const one[] = {"F0 BW0", "F0 BW0"};
-    assert_fails(check_rows(one, 2, 1, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &why),
-                 STATUS_INVALID, "bidirectional placement has 2 chunks per rank, not 1");
+    assert_fails(check_rows(one, 2, 1, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, &why), STATUS_INVALID,
+                 "bidirectional placement has 2 chunks per rank, not 1");
 }
 
 TEST(chimera_counts_the_microbatches_of_each_direction)
@@ -268,22 +268,10 @@ TEST(chimera_counts_the_microbatches_of_each_direction)
     assert_int_equal(bal_schedule_microbatch_count(family, 5, 8), -1);
 }
 
-TEST(ranks_take_turns_in_the_topological_order)
-{
-    const char *const rows[] = {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"};
-    int topological[8];
-
-    assert_ok(check_rows(rows, 2, 1, 2, false, BAL_PLACEMENT_LOOP, topological, NULL));
-
-    // Who is released by an op takes its turn before the rank that ran it.
-    const int expected[] = {0, 4, 1, 5, 2, 6, 7, 3};
-    assert_memory_equal(topological, expected, sizeof expected);
-}
-
 TEST(a_mixed_order_may_fuse_some_backwards)
 {
     const char *const rows[] = {"F0 F1 B0 BW1 W0", "F0 BW0 F1 B1 W1"};
-    assert_ok(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL));
+    assert_ok(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL));
 }
 
 TEST(names_of_ops_read_back)

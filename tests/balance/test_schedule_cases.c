@@ -119,7 +119,7 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
     const bal_metrics metrics = bal_metrics_of(&timeline);
     bal_memory_peak(&schedule, costs, peak);
 
-    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
+    assert_ok(bal_schedule_check(&schedule, NULL));
     if (metrics.makespan_ns != of->makespan_ns || metrics.span_ns != of->span_ns) {
         fail_msg("%s %s P=%d M=%d V=%d: makespan %lld, span %lld; expected %lld, %lld",
                  of->schedule, of->costs, of->ranks, of->microbatches, of->chunks,
@@ -146,7 +146,7 @@ static void play_searched_case(const schedule_case *of, const bal_stage_costs *c
 
     assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
 
-    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
+    assert_ok(bal_schedule_check(&schedule, NULL));
     const bal_timeline timeline = play(&schedule, costs);
     const bal_metrics metrics = bal_metrics_of(&timeline);
     if (metrics.span_ns > of->span_ns) {

@@ -91,7 +91,7 @@ static void search_randomly(const searched_family *family)
         const status result =
             search(family->name, ranks, microbatches, &costs, limit, &schedule, &why);
 
-        if (result != STATUS_OK || bal_schedule_check(&schedule, NULL, &why) != STATUS_OK) {
+        if (result != STATUS_OK || bal_schedule_check(&schedule, &why) != STATUS_OK) {
             fail_msg("%s, seed %d instance %d: %s", family->name, (int)seed, instance, why.message);
         }
         assert_true(fits(&schedule, &costs, limit));
@@ -237,7 +237,7 @@ TEST(activations_near_the_largest_are_counted_without_overflow)
 
     assert_ok(search("zb-v", RANKS, MICROBATCHES, &costs, limit, &schedule, NULL));
 
-    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
+    assert_ok(bal_schedule_check(&schedule, NULL));
     assert_true(fits(&schedule, &costs, limit));
 }
 

@@ -32,7 +32,7 @@ static adaptive_run build(const bal_stage_costs *costs, int ranks, int microbatc
                                           .memory_limit = limit};
     run.result = bal_schedule_build(&request, memory, &run.schedule, &run.err);
     if (run.result != STATUS_OK) return run;
-    assert_ok(bal_schedule_check(&run.schedule, NULL, NULL));
+    assert_ok(bal_schedule_check(&run.schedule, NULL));
     const bal_timeline timeline = reference_play(&run.schedule, costs);
     run.metrics = bal_metrics_of(&timeline);
     bal_memory_peak(&run.schedule, costs, run.peak);

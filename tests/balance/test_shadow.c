@@ -41,6 +41,7 @@ TEST(noise_between_equally_good_plans_causes_no_move)
                                                 .microbatch_count = STUDY_MICROBATCHES,
                                                 .layer_count = LAYERS};
         bal_controller *controller = NULL;
+        arena *own = arena_create(1 << 16);
         bal_decision decision;
         int64_t forward[LAYERS];
         int64_t state_bytes[LAYERS];
@@ -55,7 +56,7 @@ TEST(noise_between_equally_good_plans_causes_no_move)
                                         .backward_input_ns = forward,
                                         .backward_weight_ns = forward,
                                         .state_bytes = state_bytes};
-        assert_ok(bal_controller_create(&options, &controller, NULL));
+        assert_ok(bal_controller_create(&options, own, &controller, NULL));
         assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
         for (int t = 0; t < 1000; t++) {
             for (int layer = 0; layer < LAYERS; layer++) {
@@ -65,7 +66,7 @@ TEST(noise_between_equally_good_plans_causes_no_move)
             assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
             if (decision.action != BAL_ACTION_KEEP) fail_msg("seed %d moves at %d", (int)seed, t);
         }
-        bal_controller_destroy(controller);
+        arena_destroy(own);
     }
 }
 
@@ -173,9 +174,10 @@ static int moves_after_spike(const char *balancer, const char *schedule, int lay
                                     .backward_weight_ns = none,
                                     .state_bytes = state_bytes};
     bal_controller *controller = NULL;
+    arena *own = arena_create(1 << 16);
     bal_decision decision;
     int moves = 0;
-    assert_ok(bal_controller_create(&options, &controller, NULL));
+    assert_ok(bal_controller_create(&options, own, &controller, NULL));
     assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
     for (int t = 0; t < ITERATIONS; t++) {
         forward[heavy] = t >= 20 && t < 20 + spike_count ? heavy_ns : 100;
@@ -188,7 +190,7 @@ static int moves_after_spike(const char *balancer, const char *schedule, int lay
     }
     memcpy(cuts, decision.plan.first_layer,
            (size_t)(2 * decision.plan.chunk_count + 1) * sizeof *cuts);
-    bal_controller_destroy(controller);
+    arena_destroy(own);
     return moves;
 }
 

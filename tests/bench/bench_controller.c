@@ -78,13 +78,14 @@ static void measure(bool smoke, const char *policy, bal_controller_options optio
     options.microbatch_count = 4 * rank_count;
     options.layer_count = layer_count;
     bench_require(bal_policy_parse(policy, &options.policy, &err), &err);
-    bench_require(bal_controller_create(&options, &at.controller, &err), &err);
+    arena *memory = arena_create(1 << 16);
+    bench_require(bal_controller_create(&options, memory, &at.controller, &err), &err);
     const bal_layer_costs start = costs_of(&at, 0);
     bench_require(bal_controller_start(at.controller, &start, &decision, &err), &err);
     const bench_time time = bench_measure(smoke, decide, &at);
     bench_print("controller_decision_us", time.median_ns / 1e3, "us", "%s%s L=%d P=%d columns=%d",
                 policy, more, layer_count, rank_count, column_count);
-    bal_controller_destroy(at.controller);
+    arena_destroy(memory);
     free(at.times);
     free(at.bytes);
 }

@@ -587,9 +587,9 @@ static void fit_exit(const mechanism_row *row, exec_kernels *kernels, const exec
     const block_figures plain = measure_plain(kernels, *model, 1, round_count);
     const block_figures head = measure_plain(kernels, *model, model->block_count + 1, round_count);
     fit(row, model, &plain, &head, fitted);
-    bench_require(
-        model_hardware_open(is_gpu ? "h100-sxm" : "cpu-core", memory, &fitted->hardware, &err),
-        &err);
+    bench_require(model_hardware_open(is_gpu ? "h100-sxm" : "cpu-core", NULL, memory,
+                                      &fitted->hardware, &err),
+                  &err);
     for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
         fitted->message_bytes[layer] =
             (int64_t)exec_model_row_count(model) * model->width * kernels->table->value_bytes;

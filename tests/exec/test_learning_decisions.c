@@ -74,7 +74,8 @@ static void execute(decided_run *run)
     bal_training predicted = training;
     const bal_cost_source unknown = {.layer_count = LEARNING_LAYERS};
     const exec_training_listener listener = {.context = run, .put = note};
-    sim_predictor *predictor = NULL;
+    const bal_evaluator *predictor = NULL;
+    arena *predictor_memory = arena_create(1 << 14);
     exec_training_device device = {.model = run->learnt.model,
                                    .text = &learning_text,
                                    .backend = EXEC_BACKEND_CPU,
@@ -83,10 +84,10 @@ static void execute(decided_run *run)
     predicted.sources = &unknown;
     predicted.source_count = 1;
     run->least_state_bytes = INT64_MAX;
-    assert_ok(sim_predictor_create(&predicted, &predictor, NULL));
+    assert_ok(sim_predictor_create(&predicted, predictor_memory, &predictor, NULL));
     learning_context context = {
         .training = {.training = &training,
-                     .evaluator = sim_predictor_evaluator(predictor),
+                     .evaluator = predictor,
                      .layer_count = LEARNING_LAYERS,
                      .devices = {.context = &device, .create = exec_training_device_create},
                      .clock = EXEC_CLOCK_NOMINAL,
@@ -95,7 +96,7 @@ static void execute(decided_run *run)
     run_ranks(RANKS * run->replica_count, learning_body, &context);
     run->result = context.result;
     arena_destroy(context.memory);
-    sim_predictor_destroy(predictor);
+    arena_destroy(predictor_memory);
 }
 
 /// The same training on one rank per replica that nobody balances.

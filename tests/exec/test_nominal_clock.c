@@ -127,19 +127,16 @@ static status execute(const exec_training *with, seen_run *seen)
 {
     const bal_training *training = with->training;
     bal_training told = *training;
-    sim_predictor *predictor = NULL;
     const exec_training_listener listener = {seen, check_ops};
     execution run = {.training = *with, .seen = seen};
     told.sink = (bal_record_sink){.context = seen, .put = keep_record};
-    assert_ok(sim_predictor_create(training, &predictor, &seen->err));
+    assert_ok(sim_predictor_create(training, seen->memory, &run.training.evaluator, &seen->err));
     run.training.training = &told;
-    run.training.evaluator = sim_predictor_evaluator(predictor);
     run.training.devices = (exec_device_maker){(void *)training, make_timed};
     run.training.clock = EXEC_CLOCK_NOMINAL;
     if (with->listener == NULL) run.training.listener = &listener;
     const status executed = run_threads(training->data_parallel * training->machine.rank_count,
                                         run_rank, &run, &seen->err);
-    sim_predictor_destroy(predictor);
     return executed;
 }
 

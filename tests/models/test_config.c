@@ -108,7 +108,7 @@ TEST(published_totals_are_met_exactly)
     };
     for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
         model_config config;
-        assert_ok(model_config_open(published[row].name, memory, &config, NULL));
+        assert_ok(model_config_open(published[row].name, NULL, memory, &config, NULL));
         assert_int_equal(config.layer_count, published[row].layers);
         assert_int_equal(model_layer_parameters(&config, 0), published[row].layer);
         assert_int_equal(model_total_parameters(&config), published[row].total);

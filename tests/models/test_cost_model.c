@@ -14,8 +14,8 @@ static model_hardware h100;
 static int prepare(void **state)
 {
     open_memory(state);
-    require(model_config_open("gpt-dynmo", memory, &gpt, &why));
-    require(model_hardware_open("models/plain-h100.json", memory, &h100, &why));
+    require(model_config_open("gpt-dynmo", NULL, memory, &gpt, &why));
+    require(model_hardware_open("models/plain-h100.json", NULL, memory, &h100, &why));
     return 0;
 }
 
@@ -165,9 +165,10 @@ TEST(b_computes_again_what_f_has_not_kept)
     assert_int_equal(full.layers.backward_input_ns[3],
                      plain->backward_input_ns[3] + plain->forward_ns[3]);
     const int64_t core_flop = INT64_C(4) * 2048 * 2048 * 1024 / 2; // both products, half the heads
-    assert_int_equal(selective.backward_input_flop[3], none.backward_input_flop[3] + core_flop);
-    assert_int_equal(full.backward_input_flop[3],
-                     none.backward_input_flop[3] + none.forward_flop[3]);
+    assert_int_equal(selective.flop[MODEL_PASS_BACKWARD_INPUT][3],
+                     none.flop[MODEL_PASS_BACKWARD_INPUT][3] + core_flop);
+    assert_int_equal(full.flop[MODEL_PASS_BACKWARD_INPUT][3],
+                     none.flop[MODEL_PASS_BACKWARD_INPUT][3] + none.flop[MODEL_PASS_FORWARD][3]);
     assert_int_equal(full.layers.activation_bytes[3], 2 * 2048 * 1024);
     // Neither F and W nor embedding and head know of it.
     const int rows[] = {0, 25};
@@ -233,7 +234,8 @@ TEST(every_second_product_may_be_made_again)
     assert_int_equal(every.working_bytes,
                      none.layers.activation_bytes[3] - every.layers.activation_bytes[3]);
     // Keys, the attention's output, the MLP's second matrix.
-    assert_int_equal(every.backward_input_flop[3] - none.backward_input_flop[3],
+    assert_int_equal(every.flop[MODEL_PASS_BACKWARD_INPUT][3] -
+                         none.flop[MODEL_PASS_BACKWARD_INPUT][3],
                      2 * tokens * (1 + 1 + 4) * hidden * hidden);
     assert_int_equal(every.layers.forward_ns[3], none.layers.forward_ns[3]);
     assert_true(every.layers.backward_input_ns[3] > none.layers.backward_input_ns[3]);
@@ -254,7 +256,8 @@ TEST(what_is_kept_may_wait_on_a_host_that_has_a_link)
     assert_int_equal(fast.layers.activation_bytes[3], 2 * 2048 * 1024);
     assert_int_equal(fast.working_bytes, 2 * (kept - 2 * 2048 * 1024));
     assert_int_equal(fast.layers.backward_input_ns[3], none.layers.backward_input_ns[3]);
-    assert_int_equal(fast.backward_input_flop[3], none.backward_input_flop[3]);
+    assert_int_equal(fast.flop[MODEL_PASS_BACKWARD_INPUT][3],
+                     none.flop[MODEL_PASS_BACKWARD_INPUT][3]);
     // A byte a ns: both passes last as long as the way, W does not care.
     h100.host.bytes_per_s = 1000000000;
     const model_costs slow = recomputing(MODEL_RECOMPUTE_OFFLOAD, 0);
@@ -280,7 +283,7 @@ TEST(some_layers_compute_again_spread_over_the_model)
 TEST(latent_attention_makes_queries_keys_and_values_again)
 {
     model_config config;
-    require(model_config_open("deepseek-v3", memory, &config, &why));
+    require(model_config_open("deepseek-v3", NULL, memory, &config, &why));
     model_training training = {.sequence_length = 4096};
     training.parallel.recompute = MODEL_RECOMPUTE_ACTIVATION;
     const model_costs before = build_model(&config, &training);
@@ -291,7 +294,8 @@ TEST(latent_attention_makes_queries_keys_and_values_again)
     assert_int_equal(before.layers.activation_bytes[5] - after.layers.activation_bytes[5],
                      INT64_C(2) * 4096 * (128 * (192 + 192 + 128) + 1536 + 512));
     assert_true(after.layers.backward_input_ns[5] > before.layers.backward_input_ns[5]);
-    assert_int_equal(after.backward_input_flop[5] - before.backward_input_flop[5],
+    assert_int_equal(after.flop[MODEL_PASS_BACKWARD_INPUT][5] -
+                         before.flop[MODEL_PASS_BACKWARD_INPUT][5],
                      INT64_C(2) * 4096 * 128 * (1536 * 192 + 512 * (128 + 128)));
 }
 
@@ -300,7 +304,7 @@ TEST(modules_of_prediction_are_layers_beside_the_head)
     const model_training training = {.sequence_length = 4096};
     model_config config;
     model_costs costs[3];
-    require(model_config_open("deepseek-v3", memory, &config, &why));
+    require(model_config_open("deepseek-v3", NULL, memory, &config, &why));
     assert_int_equal(config.prediction_layer_count, 1);
     for (int modules = 0; modules < 3; modules++) {
         config.prediction_layer_count = modules;
@@ -321,11 +325,12 @@ TEST(modules_of_prediction_are_layers_beside_the_head)
         const int64_t *ns[] = {one->forward_ns, one->backward_input_ns, one->backward_weight_ns};
         assert_int_equal(parts, ns[pass][head]);
     }
-    assert_int_equal(costs[1].forward_flop[head], 2 * costs[0].forward_flop[head] +
-                                                      costs[0].forward_flop[last] +
-                                                      2 * 4096 * matrix);
-    assert_int_equal(costs[2].forward_flop[head] - costs[1].forward_flop[head],
-                     costs[1].forward_flop[head] - costs[0].forward_flop[head]);
+    assert_int_equal(costs[1].flop[MODEL_PASS_FORWARD][head],
+                     2 * costs[0].flop[MODEL_PASS_FORWARD][head] +
+                         costs[0].flop[MODEL_PASS_FORWARD][last] + 2 * 4096 * matrix);
+    assert_int_equal(
+        costs[2].flop[MODEL_PASS_FORWARD][head] - costs[1].flop[MODEL_PASS_FORWARD][head],
+        costs[1].flop[MODEL_PASS_FORWARD][head] - costs[0].flop[MODEL_PASS_FORWARD][head]);
     assert_int_equal(one->message_bytes[head], 0);
     assert_int_equal(one->activation_bytes[head] - without->activation_bytes[head],
                      without->activation_bytes[last] + without->activation_bytes[head] +
@@ -336,7 +341,7 @@ TEST(modules_of_prediction_are_layers_beside_the_head)
 TEST(replicas_reduce_dense_and_expert_parameters_apart)
 {
     model_config mixtral;
-    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
+    require(model_config_open("mixtral-8x7b", NULL, memory, &mixtral, &why));
     const model_training training = {
         .parallel = {.data = 16, .expert = 8, .sharding = MODEL_SHARDING_OPTIMIZER}};
 
@@ -526,10 +531,13 @@ static void assert_shares_make_a_whole(const model_costs *costs, const model_cos
                          degrees.expert_tensor,
                      model_layer_expert_parameters(&whole->config, 0));
     // The router is computed again by every rank of a tensor group that shares no tokens.
-    assert_true(gpus * costs->backward_weight_flop[1] >= whole->backward_weight_flop[1]);
-    assert_true(gpus * costs->backward_weight_flop[1] <=
-                whole->backward_weight_flop[1] + whole->backward_weight_flop[1] / 8);
-    assert_true(gpus * costs->forward_flop[3] >= whole->forward_flop[3]); // head, rounded up
+    assert_true(gpus * costs->flop[MODEL_PASS_BACKWARD_WEIGHT][1] >=
+                whole->flop[MODEL_PASS_BACKWARD_WEIGHT][1]);
+    assert_true(gpus * costs->flop[MODEL_PASS_BACKWARD_WEIGHT][1] <=
+                whole->flop[MODEL_PASS_BACKWARD_WEIGHT][1] +
+                    whole->flop[MODEL_PASS_BACKWARD_WEIGHT][1] / 8);
+    assert_true(gpus * costs->flop[MODEL_PASS_FORWARD][3] >=
+                whole->flop[MODEL_PASS_FORWARD][3]); // head, rounded up
     for (int layer = 0; layer < 4; layer++) {
         assert_true(costs->layers.activation_bytes[layer] <= whole->layers.activation_bytes[layer]);
         assert_true(costs->layers.state_bytes[layer] <= whole->layers.state_bytes[layer]);
@@ -542,7 +550,7 @@ TEST(any_degrees_are_refused_or_share_the_work)
     model_config mixtral;
     rng random = rng_init(7, 0);
     int built = 0;
-    require(model_config_open("mixtral-8x7b", memory, &mixtral, &why));
+    require(model_config_open("mixtral-8x7b", NULL, memory, &mixtral, &why));
     for (int round = 0; round < 400; round++) {
         const model_training training = random_training(&random);
         model_training alone = training;

@@ -1,6 +1,6 @@
 /// dynamism: how a load is applied to a base, what is refused, which shares hold, determinism; and
 /// the case mod, with factors worked out by hand over a base of round numbers.
-#include "models/random_draw.h"
+#include "base/rng.h"
 #include "tests/models/dynamism_fixture.h"
 
 #include <math.h>
@@ -266,7 +266,7 @@ TEST(normal_draws_have_the_moments_of_a_normal_distribution)
     rng random = rng_init(5, 0);
     double moments[5] = {0};
     for (int draw = 0; draw < DRAWS; draw++) {
-        const double value = model_draw_normal(&random);
+        const double value = rng_normal(&random);
         double power = 1;
         for (int moment = 0; moment < 5; moment++) {
             moments[moment] += power / DRAWS;
@@ -285,10 +285,10 @@ TEST(the_portable_exponential_is_as_good_as_that_of_libm)
     rng random = rng_init(6, 0);
     for (int draw = 0; draw < 10000; draw++) {
         const double x = 1400 * rng_unit(&random) - 700;
-        assert_close(model_portable_exp(x), exp(x), 2e-15);
-        assert_close(model_portable_exp(x / 1000), exp(x / 1000), 2e-15);
+        assert_close(rng_portable_exp(x), exp(x), 2e-15);
+        assert_close(rng_portable_exp(x / 1000), exp(x / 1000), 2e-15);
     }
-    assert_true(model_portable_exp(0) == 1);
+    assert_true(rng_portable_exp(0) == 1);
 }
 
 int main(void)

@@ -25,8 +25,8 @@ static model_costs *build(const model_training *training)
     model_config config;
     model_hardware hardware;
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
-    assert_ok(model_config_open("gpt-dynmo", fixture->memory, &config, NULL));
-    assert_ok(model_hardware_open("h100-dynmo", fixture->memory, &hardware, NULL));
+    assert_ok(model_config_open("gpt-dynmo", NULL, fixture->memory, &config, NULL));
+    assert_ok(model_hardware_open("h100-dynmo", NULL, fixture->memory, &hardware, NULL));
     require(model_costs_build(&config, &hardware, training, "gpt-dynmo", "h100-dynmo",
                               fixture->memory, costs, &why));
     return costs;

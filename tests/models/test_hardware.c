@@ -62,7 +62,7 @@ TEST(presets_hold_dense_rates_and_say_where_each_number_is_from)
     const int64_t giga = 1000000000;
     for (size_t row = 0; row < sizeof presets / sizeof presets[0]; row++) {
         model_hardware hardware;
-        assert_ok(model_hardware_open(presets[row].name, memory, &hardware, NULL));
+        assert_ok(model_hardware_open(presets[row].name, NULL, memory, &hardware, NULL));
         assert_string_equal(hardware.name, presets[row].name);
         assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16],
                          presets[row].tflop_per_s * 1000 * giga);

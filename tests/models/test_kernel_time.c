@@ -132,7 +132,7 @@ TEST(flash_loses_more_on_multiprocessors_that_multiply_faster)
 static void total_of(const char *name, int64_t total, int64_t active)
 {
     model_config config;
-    require(model_config_open(name, memory, &config, &why));
+    require(model_config_open(name, NULL, memory, &config, &why));
     assert_int_equal(model_total_parameters(&config) / 10000000, total);
     assert_int_equal(model_active_parameters(&config) / 10000000, active);
 }
@@ -156,7 +156,7 @@ TEST(models_of_today_have_their_published_parameters)
 TEST(layers_of_a_hybrid_have_what_its_pattern_says)
 {
     model_config config;
-    assert_ok(model_config_open("nemotron-3-nano", memory, &config, NULL));
+    assert_ok(model_config_open("nemotron-3-nano", NULL, memory, &config, NULL));
     const model_config mamba = model_config_layer(&config, 0);
     const model_config experts = model_config_layer(&config, 1);
     const model_config attention = model_config_layer(&config, 5);

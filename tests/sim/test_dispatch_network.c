@@ -231,36 +231,6 @@ TEST(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference)
     }
 }
 
-TEST(links_and_occupancies_outside_their_limits_are_invalid)
-{
-    static const int64_t memory_fbw[] = {1, 0, -1};
-    static const int good[] = {0, -1, 0};
-    static const int bad[] = {0, 1, 7};
-    static const int64_t held_ns[] = {5, 5, 5};
-    static const int64_t long_ns[] = {6, 6, 6};
-    const bal_schedule schedule = reference_build("1f1b", 3, 3, 1);
-    const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 5, memory_fbw);
-    sim_network network = {.link_count = 1,
-                           .forward_link = bad,
-                           .backward_link = good,
-                           .forward_occupancy_ns = held_ns,
-                           .backward_occupancy_ns = long_ns};
-    sim_dispatch *dispatch = NULL;
-    bal_timeline timeline = {0};
-
-    assert_fails(sim_network_check(&schedule, &costs, &network, &why), STATUS_INVALID,
-                 "forward_link of stage 1 is 1, outside [-1, 0]");
-    network.forward_link = good;
-    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
-    assert_fails(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &why), STATUS_INVALID,
-                 "backward_occupancy_ns of stage 2 is 6, outside [0, 5]: its "
-                 "message takes no longer");
-    assert_null(timeline.begin_ns);
-    network.backward_occupancy_ns = held_ns;
-    assert_ok(sim_network_check(&schedule, &costs, &network, &why));
-    assert_ok(sim_network_check(&schedule, &costs, NULL, &why));
-}
-
 TEST(a_dispatch_that_is_given_another_network_plays_as_a_new_one)
 {
     int stuck = 0;

@@ -54,14 +54,13 @@ TEST(a_prediction_is_the_pipeline_and_the_exposed_reduction)
     const int first_layer[] = {0, 3, 5, 8};
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
-    sim_predictor *predictor = NULL;
+    const bal_evaluator *evaluator = NULL;
     sim_plan_replay replay;
     bal_schedule schedule;
     bool changed = false;
     bal_layer_costs layers;
     assert_ok(table_costs_at(&run->table, 0, &layers, &changed, NULL));
-    assert_ok(sim_predictor_create(&run->training, &predictor, &why));
-    const bal_evaluator *evaluator = sim_predictor_evaluator(predictor);
+    assert_ok(sim_predictor_create(&run->training, memory, &evaluator, &why));
 
     for (int microbatches = 3; microbatches <= 5; microbatches++) {
         int64_t predicted_ns = 0;
@@ -75,20 +74,19 @@ TEST(a_prediction_is_the_pipeline_and_the_exposed_reduction)
         assert_int_equal(predicted_ns, replay.times.pipeline_ns + 3 * 50); // the largest rank's
     }
 
-    sim_predictor_destroy(predictor);
     free(run);
 }
 
 TEST(a_run_that_is_wrong_has_no_predictor)
 {
     predicted_run *run = run_of("2f2b");
-    sim_predictor *predictor = NULL;
+    const bal_evaluator *predictor = NULL;
 
-    assert_int_equal(sim_predictor_create(&run->training, &predictor, &why), STATUS_INVALID);
+    assert_int_equal(sim_predictor_create(&run->training, memory, &predictor, &why),
+                     STATUS_INVALID);
 
     assert_null(predictor);
     assert_string_equal(why.message, "unknown schedule '2f2b'");
-    sim_predictor_destroy(NULL);
     free(run);
 }
 

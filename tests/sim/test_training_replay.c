@@ -124,9 +124,6 @@ TEST(what_cannot_be_played_is_refused)
     bad.schedule = "zb-h7";
     assert_refused(&bad, STATUS_INVALID, "unknown schedule 'zb-h7'");
     bad = good;
-    bad.iteration_count = 0;
-    assert_refused(&bad, STATUS_INVALID, "iteration_count 0 is below 1");
-    bad = good;
     bad.balancer = bal_balancer_find("partition");
     bad.machine.rank_memory_bytes = 3999; // 8000 bytes of state on two ranks
     assert_refused(&bad, STATUS_INFEASIBLE,
