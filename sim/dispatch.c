@@ -143,6 +143,7 @@ void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network
         dispatch->link_room = taken.link_count;
     }
     dispatch->network = taken;
+    dispatch->is_in_time = taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
 }
 
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
@@ -194,12 +195,22 @@ static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
     }
 }
 
+static int64_t least_of(const int64_t *ns, int64_t count)
+{
+    int64_t least = ns[0];
+    for (int64_t index = 1; index < count; index++) {
+        least = ns[index] < least ? ns[index] : least;
+    }
+    return least;
+}
+
 /// Puts the costs of a play into the rows.
 static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
 {
     const int stages = dispatch->stage_count;
     const sim_network *network = &dispatch->network;
     const bool has_links = network->link_count > 0;
+    const bool is_ahead = dispatch->policy != SIM_STATIC && !dispatch->is_in_time;
     sim_cost_table_fill(&dispatch->costs, costs);
     for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
         sim_dispatch_row *row = &dispatch->rows[number];
@@ -211,6 +222,10 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
         row->transfer_ns = dispatch->costs.rows[number].transfer_ns;
         row->delay_ns =
             crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
+        const bool has_ops = row->op.kind != OP_BACKWARD || dispatch->costs.has_full_backward;
+        if (is_ahead && has_ops && row->inbox >= 0) {
+            row->least_ns = row->transfer_ns + least_of(row->op_ns, costs->microbatch_count);
+        }
         row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
         // Only F needs room; the others may be asked whether there is some too.
         row->need = is_forward && dispatch->policy != SIM_STATIC
@@ -239,6 +254,7 @@ static void reset_messages(sim_dispatch *dispatch)
         inbox->head_ns = inbox->sender < 0 ? 0 : SIM_UNKNOWN_NS;
         inbox->first = 0;
         inbox->end = inbox->sender < 0 ? dispatch->microbatch_count : 0;
+        inbox->left = dispatch->microbatch_count;
     }
 }
 
@@ -265,7 +281,7 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
             .next_weight = first_weight,
             .weight_end = first_weight,
             .awaited = SIM_NO_CELL,
-            .is_running = true, // the iteration before, which sends nothing more
+            .is_running = dispatch->is_in_time, // the iteration before, which sends nothing more
             .running = {.row = NO_ROW},
         };
         first_weight += schedule->chunk_count * schedule->microbatch_count;
@@ -286,7 +302,7 @@ static void decide(sim_dispatch *dispatch, int rank)
     } else {
         state->free_ns = dispatch->now_ns;
         state->is_idle = false;
-        sim_dispatch_advance(dispatch, rank);
+        sim_dispatch_advance(dispatch, rank, true);
     }
 }
 
@@ -344,20 +360,39 @@ static void play_round(sim_dispatch *dispatch)
     }
 }
 
+/// Lets ranks whose message is known now go on, ahead of time.
+static void run_ahead(sim_dispatch *dispatch)
+{
+    while (dispatch->runnable_count > 0) {
+        const int rank = dispatch->runnable[--dispatch->runnable_count];
+        sim_dispatch_rank *state = &dispatch->ranks[rank];
+        state->is_listed = false;
+        state->awaited = SIM_NO_CELL;
+        sim_dispatch_advance(dispatch, rank, false);
+    }
+}
+
 /// Plays until nothing is left to happen.
 static void run(sim_dispatch *dispatch)
 {
     sim_engine *engine = &dispatch->engine;
     for (;;) {
+        if (!dispatch->is_in_time) run_ahead(dispatch);
         const int64_t next_ns = sim_engine_next_ns(engine);
-        if (dispatch->again_count == 0 || next_ns <= dispatch->now_ns) {
-            if (next_ns == SIM_NEVER) return;
-            dispatch->now_ns = next_ns;
-            while (sim_engine_next_ns(engine) == next_ns) {
-                const int rank = sim_engine_next(engine);
-                sim_engine_set(engine, rank, SIM_NEVER);
-                dispatch->again[dispatch->again_count++] = rank;
-            }
+        if (dispatch->again_count > 0 && next_ns > dispatch->now_ns) {
+            play_round(dispatch);
+            continue;
+        }
+        if (next_ns == SIM_NEVER) return;
+        dispatch->now_ns = next_ns;
+        if (!dispatch->is_in_time) {
+            decide(dispatch, sim_engine_next(engine));
+            continue;
+        }
+        while (sim_engine_next_ns(engine) == next_ns) {
+            const int rank = sim_engine_next(engine);
+            sim_engine_set(engine, rank, SIM_NEVER);
+            dispatch->again[dispatch->again_count++] = rank;
         }
         play_round(dispatch);
     }
@@ -374,6 +409,7 @@ status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
         memset(dispatch->claims, 0, (size_t)dispatch->stage_count * sizeof *dispatch->claims);
     }
     price_rows(dispatch, costs);
+    dispatch->may_overtake = dispatch->costs.has_delays;
     reset(dispatch, memory_limit, start_ns);
     run(dispatch);
     TRY(sim_dispatch_check_end(dispatch, err));

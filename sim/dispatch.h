@@ -4,7 +4,7 @@
 /// Policies that decide while the iteration runs depend on what arrived by then, so that their
 /// order cannot be compiled; nor can the times of messages that wait for a link or for their
 /// receiver. Under the static policy on a free network the times are those of the static engine
-/// (sim/pipeline.h), to the nanosecond, at a small part of its speed.
+/// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
 #pragma once
 
 #include "balance/costs/stage_costs.h"

@@ -17,9 +17,7 @@ static int64_t travel(sim_dispatch *dispatch, const sim_dispatch_row *row, int m
         begin_ns = sim_dispatch_later(begin_ns, *free_ns);
         *free_ns = begin_ns + row->occupancy_ns;
     }
-    const int64_t arrival_ns = begin_ns + row->transfer_ns;
-    if (row->delay_ns == NULL) return arrival_ns;
-    return arrival_ns + row->delay_ns[sim_dispatch_column(dispatch, microbatch)];
+    return begin_ns + sim_dispatch_way_ns(dispatch, row, microbatch);
 }
 
 void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)

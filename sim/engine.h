@@ -1,10 +1,10 @@
 /// What happens next in a discrete-event simulation whose subjects have at most one event each: the
 /// end of what they do, or the moment at which they ask again.
 ///
-/// A rank of a pipeline runs one op at a time, and when a message arrives is known as soon as the
-/// op that sends it has ended, so that the ranks' own times are all there is to order. They are the
-/// leaves of a tree whose nodes hold the earlier of their two children: an array, no pointers, and
-/// one path of log2(subjects) nodes per change. Of equal times the lowest subject comes first.
+/// A rank of a pipeline runs one op at a time, and a message is known as soon as the op that sends
+/// it has begun, so that the ranks' own times are all there is to order. They are the leaves of a
+/// tree whose nodes hold the earlier of their two children: an array, no pointers, and one path of
+/// log2(subjects) nodes per change. Of equal times the lowest subject comes first.
 #pragma once
 
 #include "base/arena.h"
