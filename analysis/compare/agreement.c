@@ -143,10 +143,15 @@ static void add_iteration(const bal_timeline *timelines, int replica_count, int6
     parts->step_ns += step_ns;
 }
 
+static void free_copy(void *costs)
+{
+    bal_costs_copy_free(costs);
+}
+
 static void begin_profile(ana_forecast *forecast, const bal_layer_costs *layers)
 {
-    if (forecast->memory == NULL) forecast->memory = arena_create(1 << 14);
     arena_reset(forecast->memory);
+    arena_own(forecast->memory, &forecast->like, free_copy);
     forecast->sum_step_ns = 0;
     for (int time = 0; time < 3; time++) {
         forecast->sum_ns[time] =
@@ -218,11 +223,4 @@ status ana_forecast_add(ana_forecast *forecast, const ana_executed *executed, bo
                   scratch, &forecast->measured);
     forecast->iteration_count++;
     return STATUS_OK;
-}
-
-void ana_forecast_free(ana_forecast *forecast)
-{
-    bal_costs_copy_free(&forecast->like);
-    arena_destroy(forecast->memory);
-    forecast->memory = NULL;
 }

@@ -31,5 +31,5 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out);
 ///
 /// @param timeline arrays are carved from memory
 /// @return STATUS_FORMAT naming the key that is wrong.
-status ana_timeline_read(const json_document *document, arena *memory, ana_timeline *timeline,
+status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline,
                          error_message *err);

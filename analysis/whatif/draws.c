@@ -69,11 +69,10 @@ static void note(ana_draws *draws, ana_drawn_point *point, int input, double nom
 static status add_declared(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
                            error_message *err)
 {
-    const json_value root = json_root(setup->study->document);
     for (int input = 0; input < draws->uncertainty->range_count; input++) {
         const ana_uncertain *uncertain = &draws->inputs[input];
         const ana_assumed_range *known = find_assumed(uncertain->path);
-        const json_value value = json_at(root, uncertain->path);
+        const json_value value = json_at(setup->study->root, uncertain->path);
         double nominal = NAN;
         if (known != NULL) {
             nominal = ana_assumed_range_value(known, setup);

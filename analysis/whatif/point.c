@@ -8,7 +8,6 @@
 #include "sim/training_replay.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
@@ -144,34 +143,21 @@ struct ana_point_worker {
     bool has_setup;
 };
 
-void *ana_point_worker_create(void)
-{
-    ana_point_worker *worker = memory_array(1, sizeof *worker);
-    worker->memory = arena_create(WORKER_BLOCK_BYTES);
-    worker->cache = ana_setup_cache_create(TRACE_BYTES_MAX);
-    return worker;
-}
-
-/// Closes what the evaluation before has opened.
-static void clear(ana_point_worker *worker)
-{
-    if (worker->has_study) ana_study_close(&worker->study);
-    worker->has_setup = false;
-    worker->has_study = false;
-    arena_reset(worker->memory);
-}
-
-void ana_point_worker_destroy(void *context)
+static void free_books(void *context)
 {
     ana_point_worker *worker = context;
-    if (worker == NULL) return;
-    clear(worker);
-    ana_setup_cache_destroy(worker->cache);
     sim_order_book_free(&worker->orders);
     bal_peak_book_free(&worker->peaks);
     bal_plan_book_free(&worker->plans);
-    arena_destroy(worker->memory);
-    free(worker);
+}
+
+void *ana_point_worker_create(arena *memory)
+{
+    ana_point_worker *worker = arena_array(memory, 1, sizeof *worker);
+    worker->memory = arena_within(memory, WORKER_BLOCK_BYTES);
+    worker->cache = ana_setup_cache_create(memory, TRACE_BYTES_MAX);
+    arena_own(memory, worker, free_books);
+    return worker;
 }
 
 const ana_setup *ana_point_worker_setup(const ana_point_worker *worker)
@@ -207,7 +193,8 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
 static status open_setup(ana_point_worker *worker, const char *name, const char *text,
                          const char *changes, error_message *err)
 {
-    clear(worker);
+    worker->has_setup = worker->has_study = false;
+    arena_reset(worker->memory);
     TRY(ana_study_open_text(name, text, changes, worker->memory, &worker->study, err));
     worker->has_study = true;
     TRY(ana_setup_open(&worker->study, worker->cache, worker->memory, &worker->setup, err));

@@ -50,9 +50,8 @@ void ana_point_scale(ana_point *point, double factor);
 /// Each thread has its own.
 typedef struct ana_point_worker ana_point_worker;
 
-/// An ana_point_worker, as items of work have their workers. Owned by the caller.
-void *ana_point_worker_create(void);
-void ana_point_worker_destroy(void *worker);
+/// An ana_point_worker, as items of work have their workers. It ends with memory.
+void *ana_point_worker_create(arena *memory);
 
 /// Plays the one row of the study in text and puts its numbers together. What cannot be played is
 /// an outcome: a point with its refusal.

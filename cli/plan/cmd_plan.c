@@ -448,13 +448,11 @@ static status write_plan(bal_plan plan, const char *path, arena *memory, error_m
         ranks[rank] = rank;
     }
     plan.stage_ranks = ranks;
-    text_buffer out = {0};
+    text_buffer out = {.memory = memory};
     json_writer writer = json_writer_init(&out);
     bal_plan_write(&plan, &writer);
     text_append(&out, "\n");
-    const status result = file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return result;
+    return file_write(path, out.bytes, out.length, err);
 }
 
 /// Programs that asked for JSON learn the reason there too.

@@ -229,9 +229,7 @@ static status read_file(const char *path, const cli_schedule_shape *shape, arena
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = read_document(json_root(document), path, shape, memory, costs, err);
-    json_close(document);
-    return result;
+    return read_document(json_keep(document, memory), path, shape, memory, costs, err);
 }
 
 status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
@@ -251,7 +249,5 @@ status cli_schedule_costs_parse(const char *name, const char *bytes, size_t leng
 {
     json_document *document = NULL;
     TRY(json_open_bytes(name, bytes, length, &document, err));
-    const status result = read_document(json_root(document), name, shape, memory, costs, err);
-    json_close(document);
-    return result;
+    return read_document(json_keep(document, memory), name, shape, memory, costs, err);
 }

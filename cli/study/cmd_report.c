@@ -32,30 +32,21 @@ static status write_figure(const cli_arguments *arguments, const ana_report *rep
                      ana_figure_names[figure]);
 }
 
-static status write_report(const cli_arguments *arguments, trace_store *store, arena *memory,
-                           text_buffer *out, error_message *err)
-{
-    ana_recorded recorded;
-    ana_timeline pair[2];
-    ana_report report = {.recorded = &recorded};
-    TRY(ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err));
-    if (recorded.comparison != NULL) open_timelines(store, &recorded, memory, pair, &report);
-    const status result = cli_has(arguments, "--figure")
-                              ? write_figure(arguments, &report, out, err)
-                              : ana_report_write(&report, out, err);
-    ana_recorded_close(&recorded);
-    return result;
-}
-
 static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
                   error_message *err)
 {
     trace_store *store = NULL;
-    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err));
-    status result = write_report(arguments, store, memory, out, err);
-    if (result == STATUS_OK) result = cli_write_output(arguments, out, err);
-    trace_store_close(store);
-    return result;
+    ana_recorded recorded;
+    ana_timeline pair[2];
+    ana_report report = {.recorded = &recorded};
+    TRY(trace_store_open_within(cli_operand(arguments, 0), TRACE_READ, memory, &store, err));
+    TRY(ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err));
+    if (!json_is_missing(recorded.comparison)) {
+        open_timelines(store, &recorded, memory, pair, &report);
+    }
+    TRY(cli_has(arguments, "--figure") ? write_figure(arguments, &report, out, err)
+                                       : ana_report_write(&report, out, err));
+    return cli_write_output(arguments, out, err);
 }
 
 const cli_command cli_command_report = {

@@ -136,7 +136,6 @@ static status check_point(const ana_matrix *matrix, int64_t number, error_messag
     arena *memory = arena_create(4096);
     const status result =
         ana_study_open_text("point", matrix->base, text.bytes, memory, &study, err);
-    if (result == STATUS_OK) ana_study_close(&study);
     arena_destroy(memory);
     text_free(&text);
     return result;
@@ -361,7 +360,7 @@ static status sequence_lengths(const char *bytes, size_t count, arena *memory, e
 
 static void check_study(const ana_study *read)
 {
-    assert(read->name != NULL && read->document != NULL);
+    assert(read->name != NULL && !json_is_missing(read->root));
     assert((read->trace_path == NULL) == (read->model != NULL));
     assert(read->stage_count >= 1 && read->parallel.data >= 1 && read->parallel.tensor >= 1);
     assert(read->balancing_count >= 1 && read->balancing_count <= ANA_BALANCINGS_MAX);
@@ -386,10 +385,7 @@ static status study(const char *bytes, size_t count, arena *memory, error_messag
     ana_study read;
     const int file = file_of(bytes, count, path);
     const status result = ana_study_open(path, NULL, memory, &read, err);
-    if (result == STATUS_OK) {
-        check_study(&read);
-        ana_study_close(&read);
-    }
+    if (result == STATUS_OK) check_study(&read);
     close(file);
     return result;
 }
