@@ -56,15 +56,6 @@ void ana_check_note(ana_check *check, const char *format, ...)
     va_end(arguments);
 }
 
-const char *ana_check_op_word(bal_op_kind kind)
-{
-    static const char *const words[OP_KIND_COUNT] = {[OP_FORWARD] = "F",
-                                                     [OP_BACKWARD_INPUT] = "B",
-                                                     [OP_BACKWARD_WEIGHT] = "W",
-                                                     [OP_BACKWARD] = "BW"};
-    return words[kind];
-}
-
 text_words ana_check_percent(double change)
 {
     const double tenths = round(change * 1000); // without a minus before what rounds to nothing
@@ -431,7 +422,7 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     note_op_times(check, plan);
     note_op_times(check, measured);
     add_plans(check);
-    TRY(ana_check_add_numbers(check, err));
+    TRY(ana_check_add_numbers(check, memory, err));
     decide_all(check);
     ana_check_find_cause(check);
     return STATUS_OK;

@@ -206,7 +206,7 @@ static void tell_subset(const ana_check *check, const subset *of, const char *sp
         snprintf(out, size,
                  "op times changed: %s of all %s alike, by a factor of %.2f, and no other kind: "
                  "the kernels of that pass are %s",
-                 ana_check_op_word((bal_op_kind)of->kind), places_of(check), cause->factor, speed);
+                 bal_op_kind_names[of->kind], places_of(check), cause->factor, speed);
     } else {
         snprintf(out, size, "rank %d is a straggler: all its ops are %s by one factor, %.2f",
                  of->rank, speed, cause->factor);
@@ -223,8 +223,7 @@ static bool explain_subset(const ana_check *check, subset of, ana_check_cause *c
     const range these = range_of(check, of.rank, of.kind, &others);
     if (!is_alike(check, &of, &these, &others)) return false;
     if (of.kind >= 0) {
-        snprintf(who, sizeof who, "%s of all %s", ana_check_op_word((bal_op_kind)of.kind),
-                 places_of(check));
+        snprintf(who, sizeof who, "%s of all %s", bal_op_kind_names[of.kind], places_of(check));
     }
     if (of.rank >= 0) snprintf(who, sizeof who, "rank %d", of.rank);
     cause->kind = of.cause;

@@ -203,7 +203,7 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
     json_put_string(writer, "name", quantity->name);
     write_index(writer, "rank", quantity->rank);
     write_index(writer, "stage", quantity->stage);
-    if (quantity->stage >= 0) json_put_string(writer, "op", ana_check_op_word(quantity->op));
+    if (quantity->stage >= 0) json_put_string(writer, "op", bal_op_kind_names[quantity->op]);
     json_put_string(writer, "verdict", ana_check_verdict_names[quantity->verdict]);
     write_index(writer, "since", quantity->since);
     json_put_int64(writer, "iterations", quantity->count);

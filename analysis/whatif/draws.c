@@ -246,7 +246,7 @@ static bool has_range(const ana_draws *draws, const char *name)
 /// What is assumed and stays as it is: named, so that nobody takes it for known.
 static const char *list_unranged(const ana_draws *draws, const model_assumption_list *inputs)
 {
-    text_buffer names = {0};
+    text_buffer names = {.memory = draws->memory};
     for (int input = 0; input < inputs->count; input++) {
         const char *name = inputs->rows[input].name;
         const bool is_assumed = inputs->rows[input].origin.kind == MODEL_ORIGIN_ASSUMED;
@@ -294,14 +294,13 @@ static void put_value(json_writer *writer, const ana_uncertain *input, double va
 static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
                         const char *text, int input, double value, error_message *err)
 {
-    text_buffer changes = {0};
+    text_buffer changes = {.memory = draws->memory};
     error_message inner = {0};
     json_writer writer = json_writer_init(&changes);
     json_begin_object(&writer);
     put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
     const status result = ana_point_check(worker, name, text, changes.bytes, &inner);
-    text_free(&changes);
     if (result == STATUS_OK) return STATUS_OK;
     return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", value,
                       inner.message);

@@ -80,8 +80,7 @@ static status read_value(const axes_reading *reading, const char *path, json_val
                          ana_axis *axis, ana_axis_value *read)
 {
     const bool is_row = path != NULL && strcmp(path, "balancing") == 0;
-    text_buffer text = {0};
-    status result = STATUS_OK;
+    text_buffer text = {.memory = reading->memory};
     json_writer writer = json_writer_init(&text);
     json_begin_object(&writer);
     if (path != NULL) {
@@ -90,17 +89,16 @@ static status read_value(const axes_reading *reading, const char *path, json_val
     } else {
         read->label = arena_string(reading->memory, json_key(value));
         if (!json_is_object(value) || json_count(value) == 0) {
-            result = json_error(value, STATUS_FORMAT, reading->err,
-                                "needs an object of paths and their values");
+            return json_error(value, STATUS_FORMAT, reading->err,
+                              "needs an object of paths and their values");
         }
-        json_value at = json_element(value, 0);
-        for (; at.node != NULL && result == STATUS_OK; at = json_next(at)) {
-            result = set_path(reading, axis, json_key(at), at, &writer);
+        for (json_value at = json_element(value, 0); at.node != NULL; at = json_next(at)) {
+            TRY(set_path(reading, axis, json_key(at), at, &writer));
         }
     }
     json_end_object(&writer);
-    read->changes = text_keep(&text, reading->memory);
-    return result;
+    read->changes = text.bytes;
+    return STATUS_OK;
 }
 
 /// Two values are the same if their changes are, two labels if people cannot tell them apart.

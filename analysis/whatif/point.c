@@ -361,7 +361,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
         return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
     }
     if (!result.fits) return refuse_memory(worker, &result, point, err);
-    TRY(ana_run_bound(setup, row, &bound_ns, err));
+    TRY(ana_run_bound(setup, row, worker->memory, &bound_ns, err));
     fill(setup, &result, bound_ns, point);
     return STATUS_OK;
 }

@@ -99,7 +99,8 @@ status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point
 /// Nothing is proven where re-packing may choose other microbatches or make further replicas, nor
 /// where a rank is faster than its costs say.
 ///
+/// @param memory   for scratch
 /// @param total_ns out: of the whole run; 0: nothing is proven
 /// @return what the source of costs returns
-status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, int64_t *total_ns,
-                     error_message *err);
+status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
+                     int64_t *total_ns, error_message *err);

@@ -98,7 +98,7 @@ static status record(const cli_run_study *opened, trace_store *store, arena *mem
 {
     ana_recording *recording = NULL;
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
-                            &recording, err));
+                            memory, &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     status played = listener.begin_row(listener.sink.context, opened->row, err);
     if (played == STATUS_OK) played = play_study(opened, listener.sink, memory, peak_bytes, err);

@@ -29,7 +29,7 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
 {
     ana_recording *recording = NULL;
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
-                            &recording, err));
+                            memory, &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     const status played = compare(setup, &listener, memory, comparison, err);
     return ana_recording_finish(recording, comparison, played, err);

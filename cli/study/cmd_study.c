@@ -327,7 +327,8 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
                                     .settings = settings.bytes,
                                     .config_json = found->study.text,
                                     .config_path = found->study.path};
-    TRY(cli_shard_play(arguments, spread, &about, play_points, &found->study, &is_part, err));
+    TRY(cli_shard_play(arguments, spread, &about, play_points, &found->study, memory, &is_part,
+                       err));
     return is_part ? STATUS_OK : answer_whole(arguments, spread, &about, memory, found, out, err);
 }
 

@@ -38,8 +38,8 @@ static trace_store *record(void)
     trace_store *store = NULL;
     ana_recording *recording = NULL;
     assert_ok(trace_store_open_memory(&store, NULL));
-    assert_ok(
-        ana_recording_begin(store, TRACE_RUN_SIM, &setup, "dynmo simulate", "0", &recording, NULL));
+    assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &setup, "dynmo simulate", "0", memory,
+                                  &recording, NULL));
     const ana_listener listener = ana_recording_listener(recording);
     assert_ok(ana_compare(&setup, &listener, memory, &comparison, NULL));
     assert_ok(ana_recording_finish(recording, &comparison, STATUS_OK, NULL));
