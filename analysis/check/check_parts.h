@@ -4,8 +4,8 @@
 #include "analysis/check/check.h"
 #include "balance/schedule/schedule.h"
 
-/// Adds a line to what a reader has to know.
-void ana_check_note(ana_check *check, const char *format, ...)
+/// Adds a line, as long as there is room.
+void ana_check_say(ana_check_lines *lines, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /// How many iterations to drop: as long as the median of the next five is above that of the rest by

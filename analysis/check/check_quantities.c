@@ -278,7 +278,8 @@ static void add_memory(ana_check *check)
         plan->rank_count < measured->rank_count ? plan->rank_count : measured->rank_count;
     if (has_trace(check)) return;
     if (plan->peak_bytes == NULL || measured->peak_bytes == NULL) {
-        ana_check_note(check, "peak memory is not known of both: it stands in complete runs only");
+        ana_check_say(&check->notes,
+                      "peak memory is not known of both: it stands in complete runs only");
         return;
     }
     for (int rank = 0; rank < ranks; rank++) {

@@ -1,6 +1,5 @@
 #include "analysis/compare/agreement.h"
 
-#include "analysis/compare/senders.h"
 #include "sim/training_play.h"
 
 static int64_t distance_ns(int64_t one, int64_t other)

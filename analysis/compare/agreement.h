@@ -13,6 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Who sent what an op waits for.
+
+/// @return [op_count] the op of another rank whose end lets the message leave that the op waits for
+///         (of an overlapped pair the second); -1: it waits for none
+const int *ana_senders(const bal_schedule *schedule, arena *memory);
+
 /// Sums over the iterations that were added. Zero-initialise.
 typedef struct ana_agreement {
     int iteration_count;

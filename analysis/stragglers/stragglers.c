@@ -1,6 +1,6 @@
 #include "analysis/stragglers/causes.h"
 
-#include "analysis/report/perfetto.h"
+#include "analysis/report/timeline_file.h"
 #include "base/json.h"
 
 #include <stdio.h>

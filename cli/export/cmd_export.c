@@ -3,8 +3,8 @@
 #include "cli/export/exported_plan.h"
 
 #include "analysis/export/frameworks.h"
-#include "analysis/report/perfetto.h"
 #include "analysis/report/recorded.h"
+#include "analysis/report/timeline_file.h"
 #include "balance/metrics.h"
 #include "cli/schedule/schedule_costs.h"
 #include "sim/pipeline.h"

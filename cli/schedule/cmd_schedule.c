@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/option_values.h"
 
-#include "analysis/report/perfetto.h"
+#include "analysis/report/timeline_file.h"
 #include "balance/metrics.h"
 #include "balance/plan.h"
 #include "balance/schedule/closed_form.h"

@@ -242,12 +242,3 @@ status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape
     costs->is_equal = false;
     return STATUS_OK;
 }
-
-status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,
-                                const cli_schedule_shape *shape, arena *memory,
-                                cli_schedule_costs *costs, error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes(name, bytes, length, &document, err));
-    return read_document(json_keep(document, memory), name, shape, memory, costs, err);
-}

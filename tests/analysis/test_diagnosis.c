@@ -1,9 +1,6 @@
 /// The diagnosis as a whole: what must hold between its figures on any run, and what becomes of a
 /// run that was sampled; its series, intervals and verdicts.
 #include "analysis/diagnosis/diagnosis.h"
-#include "analysis/diagnosis/iteration_series.h"
-#include "analysis/diagnosis/plan_times.h"
-#include "analysis/diagnosis/verdict.h"
 #include "base/rng.h"
 #include "tests/series_of_loads.h"
 #include "tests/test_memory.h"
@@ -314,7 +311,7 @@ static ana_evidence evidence_of(double low, double high, double bound)
 static void expect(ana_evidence evidence, ana_verdict verdict, ana_ground ground)
 {
     const ana_judgement judgement = ana_judge(&evidence);
-    assert_string_equal(ana_verdict_name(judgement.verdict), ana_verdict_name(verdict));
+    assert_string_equal(ana_verdict_names[judgement.verdict], ana_verdict_names[verdict]);
     assert_string_equal(ana_ground_name(judgement.ground), ana_ground_name(ground));
 }
 

@@ -1,6 +1,5 @@
 /// Timelines as files: what is written reads back, and the Chrome trace is exact and complete; and
 /// the report.
-#include "analysis/report/perfetto.h"
 #include "analysis/report/report.h"
 #include "analysis/report/timeline_file.h"
 #include "sim/pipeline.h"

@@ -313,14 +313,16 @@ static status schedule_costs(const char *bytes, size_t count, arena *memory, err
          .microbatch_count = 2,
          .chunk_count = 2,
          .placement = BAL_PLACEMENT_BIDIRECTIONAL}};
+    char path[32];
+    const int file = file_of(bytes, count, path);
     status result = STATUS_OK;
     for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
         cli_schedule_costs costs;
-        result =
-            cli_schedule_costs_parse("input", bytes, count, &shapes[shape], memory, &costs, err);
+        result = cli_schedule_costs_read(path, &shapes[shape], memory, &costs, err);
         if (result != STATUS_OK) continue;
         assert(costs.stages.stage_count == shapes[shape].rank_count * shapes[shape].chunk_count);
     }
+    close(file);
     return result;
 }
 
