@@ -14,6 +14,13 @@ typedef struct arena_block {
     alignas(max_align_t) unsigned char bytes[];
 } arena_block;
 
+/// What ends with an arena; lies in it.
+typedef struct owned_thing {
+    struct owned_thing *before;
+    void *thing;
+    void (*release)(void *thing);
+} owned_thing;
+
 struct arena {
     arena_block *first;
     arena_block *current;
@@ -21,6 +28,7 @@ struct arena {
     size_t block_bytes;
     arena *first_within; // that end with this one
     arena *next_within;  // of the same owner
+    owned_thing *last_owned;
 };
 
 _Noreturn static void end_without_memory(size_t count, size_t element_bytes)
@@ -80,19 +88,30 @@ arena *arena_within(arena *owner, size_t block_bytes)
     return memory;
 }
 
-static void end_those_within(arena *memory)
+void arena_own(arena *memory, void *thing, void (*release)(void *thing))
+{
+    owned_thing *owned = arena_array(memory, 1, sizeof *owned);
+    *owned = (owned_thing){memory->last_owned, thing, release};
+    memory->last_owned = owned;
+}
+
+static void end_what_it_owns(arena *memory)
 {
     while (memory->first_within != NULL) {
         arena *within = memory->first_within;
         memory->first_within = within->next_within;
         arena_destroy(within);
     }
+    for (const owned_thing *owned = memory->last_owned; owned != NULL; owned = owned->before) {
+        owned->release(owned->thing);
+    }
+    memory->last_owned = NULL;
 }
 
 void arena_destroy(arena *memory)
 {
     if (memory == NULL) return;
-    end_those_within(memory);
+    end_what_it_owns(memory);
     for (arena_block *block = memory->first; block != NULL;) {
         arena_block *next = block->next;
         free(block);
@@ -165,7 +184,7 @@ char *arena_format(arena *memory, const char *format, ...)
 
 void arena_reset(arena *memory)
 {
-    end_those_within(memory);
+    end_what_it_owns(memory);
     memory->current = memory->first;
     memory->used_bytes = 0;
 }

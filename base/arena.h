@@ -18,6 +18,10 @@ arena *arena_create(size_t block_bytes) __attribute__((returns_nonnull));
 /// For scratch that is reset often and lives as long as what uses it.
 arena *arena_within(arena *owner, size_t block_bytes) __attribute__((returns_nonnull));
 
+/// Has what is no array end with the arena: when that is reset or destroyed, and the arenas within
+/// it have ended, release is called with it, with the last that was handed over first.
+void arena_own(arena *memory, void *thing, void (*release)(void *thing));
+
 /// Frees every array taken from it. NULL is allowed; not for one within another.
 void arena_destroy(arena *memory);
 

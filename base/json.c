@@ -330,6 +330,26 @@ json_value json_root(const json_document *document)
     return (json_value){.node = document->root, .document = document, .key = ""};
 }
 
+static void close_kept(void *document)
+{
+    json_close(document);
+}
+
+json_value json_keep(json_document *document, arena *memory)
+{
+    arena_own(memory, document, close_kept);
+    return json_root(document);
+}
+
+status json_read_text(const char *name, const char *text, arena *memory, json_value *root,
+                      error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes(name, text, strlen(text), &document, err));
+    *root = json_keep(document, memory);
+    return STATUS_OK;
+}
+
 bool json_is_missing(json_value value)
 {
     return value.node == NULL || cJSON_IsNull(node_of(value));

@@ -36,6 +36,13 @@ status json_open_bytes(const char *name, const char *bytes, size_t length, json_
 
 void json_close(json_document *document);
 
+/// Has a document close with memory. @return its root
+json_value json_keep(json_document *document, arena *memory);
+
+/// As json_open_bytes, of a text whose document closes with memory. @param root out
+status json_read_text(const char *name, const char *text, arena *memory, json_value *root,
+                      error_message *err);
+
 json_value json_root(const json_document *document);
 bool json_is_missing(json_value value); ///< absent, or null
 bool json_is_object(json_value value);

@@ -163,7 +163,13 @@ static void text_reserve(text_buffer *buffer, size_t extra)
     while (capacity < buffer->length + extra + 1) {
         capacity *= 2;
     }
-    buffer->bytes = memory_resize(buffer->bytes, capacity, 1);
+    if (buffer->memory == NULL) {
+        buffer->bytes = memory_resize(buffer->bytes, capacity, 1);
+    } else {
+        char *larger = arena_array(buffer->memory, capacity, 1);
+        if (buffer->length > 0) memcpy(larger, buffer->bytes, buffer->length);
+        buffer->bytes = larger;
+    }
     buffer->capacity = capacity;
 }
 
@@ -267,12 +273,13 @@ void text_clear(text_buffer *buffer)
 
 void text_free(text_buffer *buffer)
 {
-    free(buffer->bytes);
-    *buffer = (text_buffer){0};
+    if (buffer->memory == NULL) free(buffer->bytes);
+    *buffer = (text_buffer){.memory = buffer->memory};
 }
 
 const char *text_keep(text_buffer *buffer, arena *memory)
 {
+    if (buffer->memory == memory && buffer->bytes != NULL) return buffer->bytes;
     const char *kept = arena_string(memory, buffer->bytes != NULL ? buffer->bytes : "");
     text_free(buffer);
     return kept;

@@ -33,11 +33,12 @@ status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, i
 /// whose last digits depend on the machine's libm. Not finite: itself.
 double text_rounded(double value, int digits);
 
-/// A growing string. Zero-initialise; release with text_free.
+/// A growing string. Zero-initialise; release with text_free. With memory it needs no release.
 typedef struct text_buffer {
     char *bytes; // [length + 1], terminated; NULL while empty
     size_t length;
     size_t capacity;
+    arena *memory; // from which bytes are carved; NULL: they are the buffer's own
 } text_buffer;
 
 void text_append(text_buffer *buffer, const char *piece);
@@ -54,7 +55,8 @@ void text_append_escaped(text_buffer *buffer, const char *text);
 void text_clear(text_buffer *buffer); ///< length 0, memory kept
 void text_free(text_buffer *buffer);
 
-/// Moves the text into memory: what an empty buffer held is "". The buffer is free then.
+/// Moves the text into memory: what an empty buffer held is "". A buffer without memory is free
+/// then.
 const char *text_keep(text_buffer *buffer, arena *memory);
 
 /// A few words by value, so that they can stand among the arguments of a format.

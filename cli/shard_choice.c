@@ -148,9 +148,7 @@ static status play_shard(const cli_arguments *arguments, const char *store, ana_
 /// The store of a rank's shard, beside that of the whole.
 static const char *shard_store(const char *store, int rank, int rank_count, arena *memory)
 {
-    text_buffer path = {0};
-    text_format(&path, "%s.shard-%d-of-%d", store, rank, rank_count);
-    return text_keep(&path, memory);
+    return arena_format(memory, "%s.shard-%d-of-%d", store, rank, rank_count);
 }
 
 /// Waits for a shard of another rank. A store that is being made cannot be read yet.
@@ -210,8 +208,8 @@ static status play_rank(const cli_arguments *arguments, ana_spread *spread,
 }
 
 status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
-                      const ana_kept_options *about, cli_play play, void *context, bool *is_part,
-                      error_message *err)
+                      const ana_kept_options *about, cli_play play, void *context, arena *memory,
+                      bool *is_part, error_message *err)
 {
     *is_part = spread->shard.count > 0;
     if (!*is_part) return STATUS_OK;
@@ -226,9 +224,7 @@ status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
                 spread->put_count);
         return STATUS_OK;
     }
-    arena *memory = arena_create(1 << 14);
-    const status code = play_rank(arguments, spread, about, play, context, memory, err);
-    arena_destroy(memory);
+    TRY(play_rank(arguments, spread, about, play, context, memory, err));
     *is_part = spread->shard.count > 0;
-    return code;
+    return STATUS_OK;
 }

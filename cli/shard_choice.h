@@ -58,5 +58,5 @@ typedef status (*cli_play)(void *context, ana_spread *spread, error_message *err
 /// @param is_part out: nothing is left to answer here
 /// @return as play, cli_keep_open and ana_shards_merge
 status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
-                      const ana_kept_options *about, cli_play play, void *context, bool *is_part,
-                      error_message *err);
+                      const ana_kept_options *about, cli_play play, void *context, arena *memory,
+                      bool *is_part, error_message *err);

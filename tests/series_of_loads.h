@@ -1,7 +1,7 @@
 /// Series of layer times that a test writes down or draws, as a source.
 #pragma once
 
-#include "analysis/diagnosis/iteration_series.h"
+#include "analysis/diagnosis/diagnosis.h"
 #include "base/arena.h"
 #include "base/rng.h"
 

@@ -81,21 +81,12 @@ static status read(json_value root, arena *memory, ana_calibration *out, error_m
     return ana_calibration_fit(runs, iteration_ms, count, &settings, memory, out, err);
 }
 
-/// Reads a document and closes it.
-static status read_document(json_document *document, arena *memory, ana_calibration *out,
-                            error_message *err)
-{
-    const status result = read(json_root(document), memory, out, err);
-    json_close(document);
-    return result;
-}
-
 status ana_calibration_open_bytes(const char *name, const char *bytes, size_t length, arena *memory,
                                   ana_calibration *out, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open_bytes(name, bytes, length, &document, err));
-    return read_document(document, memory, out, err);
+    return read(json_keep(document, memory), memory, out, err);
 }
 
 status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,
@@ -103,5 +94,5 @@ status ana_calibration_open(const char *path, arena *memory, ana_calibration *ou
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    return read_document(document, memory, out, err);
+    return read(json_keep(document, memory), memory, out, err);
 }

@@ -47,22 +47,13 @@ ana_check_options ana_check_options_default(void)
     return (ana_check_options){.tolerance = 0.05, .confidence = 0.95, .warmup = -1};
 }
 
-void ana_check_note(ana_check *check, const char *format, ...)
+void ana_check_say(ana_check_lines *lines, const char *format, ...)
 {
     va_list arguments;
-    if (check->note_count == ANA_CHECK_NOTES_MAX) return;
+    if (lines->count == ANA_CHECK_LINES_MAX) return;
     va_start(arguments, format);
-    vsnprintf(check->notes[check->note_count++], ANA_CHECK_LINE_BYTES, format, arguments);
+    vsnprintf(lines->line[lines->count++], ANA_CHECK_LINE_BYTES, format, arguments);
     va_end(arguments);
-}
-
-const char *ana_check_op_word(bal_op_kind kind)
-{
-    static const char *const words[OP_KIND_COUNT] = {[OP_FORWARD] = "F",
-                                                     [OP_BACKWARD_INPUT] = "B",
-                                                     [OP_BACKWARD_WEIGHT] = "W",
-                                                     [OP_BACKWARD] = "BW"};
-    return words[kind];
 }
 
 text_words ana_check_percent(double change)
@@ -158,8 +149,8 @@ static void find_pairs(ana_check *check, arena *memory)
 static void note_status(ana_check *check, const ana_observed *observed)
 {
     if (observed->info.status == TRACE_COMPLETE) return;
-    ana_check_note(check, "%s is %s: only its %d iterations are compared", observed->source,
-                   trace_status_names[observed->info.status], observed->iteration_count);
+    ana_check_say(&check->notes, "%s is %s: only its %d iterations are compared", observed->source,
+                  trace_status_names[observed->info.status], observed->iteration_count);
 }
 
 /// Says what one side has and the other does not.
@@ -169,22 +160,22 @@ static void note_iterations(ana_check *check, const ana_observed *one, const cha
     const int count = one->iteration_count;
     const int missing = rows[count - 1].iteration - rows[0].iteration + 1 - count;
     if (missing > 0) {
-        ana_check_note(check, "%s lacks %d iterations between %d and %d", one->source, missing,
-                       rows[0].iteration, rows[count - 1].iteration);
+        ana_check_say(&check->notes, "%s lacks %d iterations between %d and %d", one->source,
+                      missing, rows[0].iteration, rows[count - 1].iteration);
     }
     if (check->is_paired && count > check->pair_count && !one->is_predicted) {
-        ana_check_note(check, "%d iterations are only in %s, not in the %s",
-                       count - check->pair_count, one->source, other);
+        ana_check_say(&check->notes, "%d iterations are only in %s, not in the %s",
+                      count - check->pair_count, one->source, other);
     }
 }
 
 static void note_op_times(ana_check *check, const ana_observed *observed)
 {
     if (observed->has_op_times) return;
-    ana_check_note(check,
-                   "%s has no op times, as its iterations are too large: ops and messages are not "
-                   "compared",
-                   observed->source);
+    ana_check_say(&check->notes,
+                  "%s has no op times, as its iterations are too large: ops and messages are not "
+                  "compared",
+                  observed->source);
 }
 
 enum { CUTS_BYTES = 120, DECISION_BYTES = 80 };
@@ -307,8 +298,9 @@ static void compare_orders(ana_check *check)
     }
     if (has_first || quantity->count > 0) return;
     check->quantity_count--;
-    ana_check_note(check, "the order of ops is not compared: no iteration's ops are recorded on "
-                          "both sides under one plan");
+    ana_check_say(&check->notes,
+                  "the order of ops is not compared: no iteration's ops are recorded on "
+                  "both sides under one plan");
 }
 
 static void write_decision(const ana_observed *observed, int iteration, char out[DECISION_BYTES])
@@ -352,21 +344,21 @@ static void add_plans(ana_check *check)
     const ana_observed *plan = check->plan;
     const ana_observed *measured = check->measured;
     if (!check->is_paired) {
-        ana_check_note(
-            check,
-            "no iteration is on both sides (%d to %d, and %d to %d): the first goes with "
-            "the first, and plans are not compared",
-            plan->iterations[0].iteration, plan->iterations[plan->iteration_count - 1].iteration,
-            measured->iterations[0].iteration,
-            measured->iterations[measured->iteration_count - 1].iteration);
+        ana_check_say(&check->notes,
+                      "no iteration is on both sides (%d to %d, and %d to %d): the first goes with "
+                      "the first, and plans are not compared",
+                      plan->iterations[0].iteration,
+                      plan->iterations[plan->iteration_count - 1].iteration,
+                      measured->iterations[0].iteration,
+                      measured->iterations[measured->iteration_count - 1].iteration);
         return;
     }
     if (plan->is_trace || measured->is_trace) {
         const ana_observed *run = plan->is_trace ? measured : plan;
         if (run->plan_count > 1) {
-            ana_check_note(check,
-                           "a trace says no plans: its layers are summed up to the stages of "
-                           "the first, and compared where that holds");
+            ana_check_say(&check->notes,
+                          "a trace says no plans: its layers are summed up to the stages of "
+                          "the first, and compared where that holds");
         }
         return;
     }
@@ -431,7 +423,7 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     note_op_times(check, plan);
     note_op_times(check, measured);
     add_plans(check);
-    TRY(ana_check_add_numbers(check, err));
+    TRY(ana_check_add_numbers(check, memory, err));
     decide_all(check);
     ana_check_find_cause(check);
     return STATUS_OK;

@@ -120,15 +120,20 @@ typedef enum ana_check_cause_kind {
 /// "none", "plan", "ops-of-all-stages", ...: for files.
 extern const char *const ana_check_cause_names[ANA_CAUSE_COUNT];
 
-enum { ANA_CHECK_EVIDENCE_MAX = 8, ANA_CHECK_NOTES_MAX = 12, ANA_CHECK_LINE_BYTES = 400 };
+enum { ANA_CHECK_LINES_MAX = 12, ANA_CHECK_LINE_BYTES = 400 };
+
+/// Lines for people.
+typedef struct ana_check_lines {
+    char line[ANA_CHECK_LINES_MAX][ANA_CHECK_LINE_BYTES];
+    int count;
+} ana_check_lines;
 
 typedef struct ana_check_cause {
     ana_check_cause_kind kind;
     int rank;      // of a straggler; -1
     double factor; // of a straggler, of ops of all stages: measured / planned; else 0
     char summary[ANA_CHECK_LINE_BYTES];
-    char evidence[ANA_CHECK_EVIDENCE_MAX][ANA_CHECK_LINE_BYTES];
-    int evidence_count;
+    ana_check_lines evidence;
 } ana_check_cause;
 
 /// An iteration of both sides.
@@ -155,8 +160,7 @@ typedef struct ana_check {
     ana_check_verdict verdict; // of all: agrees, departs or undecided
     int first;                 // the quantity that departed first; -1
     ana_check_cause cause;
-    char notes[ANA_CHECK_NOTES_MAX][ANA_CHECK_LINE_BYTES]; // what a reader has to know
-    int note_count;
+    ana_check_lines notes; // what a reader has to know
 } ana_check;
 
 /// Compares.

@@ -3,7 +3,6 @@
 #include "analysis/check/check_parts.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +18,6 @@ static bool has_op_times(const ana_check *check)
 static bool is_said(const ana_check_quantity *quantity)
 {
     return quantity->verdict == ANA_CHECK_DEPARTS || quantity->verdict == ANA_CHECK_IGNORED;
-}
-
-static void add_evidence(ana_check_cause *cause, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/// Adds a line of evidence.
-static void add_evidence(ana_check_cause *cause, const char *format, ...)
-{
-    va_list arguments;
-    if (cause->evidence_count == ANA_CHECK_EVIDENCE_MAX) return;
-    va_start(arguments, format);
-    vsnprintf(cause->evidence[cause->evidence_count++], ANA_CHECK_LINE_BYTES, format, arguments);
-    va_end(arguments);
 }
 
 /// The range of changes among some ops. Zero-initialise.
@@ -104,9 +90,9 @@ static text_words range_text(const range *over)
 static void tell_ranges(const char *who, const range *these, const range *others,
                         ana_check_cause *cause)
 {
-    add_evidence(cause, "times of %s against the plan: %s%s%s", who, range_text(these).text,
-                 others->count > 0 ? "; of all others " : "",
-                 others->count > 0 ? range_text(others).text : "");
+    ana_check_say(&cause->evidence, "times of %s against the plan: %s%s%s", who,
+                  range_text(these).text, others->count > 0 ? "; of all others " : "",
+                  others->count > 0 ? range_text(others).text : "");
 }
 
 static const char *slower_or_faster(double change)
@@ -206,13 +192,14 @@ static void tell_subset(const ana_check *check, const subset *of, const char *sp
         snprintf(out, size,
                  "op times changed: %s of all %s alike, by a factor of %.2f, and no other kind: "
                  "the kernels of that pass are %s",
-                 ana_check_op_word((bal_op_kind)of->kind), places_of(check), cause->factor, speed);
+                 bal_op_kind_names[of->kind], places_of(check), cause->factor, speed);
     } else {
         snprintf(out, size, "rank %d is a straggler: all its ops are %s by one factor, %.2f",
                  of->rank, speed, cause->factor);
-        add_evidence(cause, "that all kinds of ops changed by one factor speaks for the rank; "
-                            "layers that it had all the time, and that are slow themselves, look "
-                            "alike");
+        ana_check_say(&cause->evidence,
+                      "that all kinds of ops changed by one factor speaks for the rank; "
+                      "layers that it had all the time, and that are slow themselves, look "
+                      "alike");
     }
 }
 
@@ -223,8 +210,7 @@ static bool explain_subset(const ana_check *check, subset of, ana_check_cause *c
     const range these = range_of(check, of.rank, of.kind, &others);
     if (!is_alike(check, &of, &these, &others)) return false;
     if (of.kind >= 0) {
-        snprintf(who, sizeof who, "%s of all %s", ana_check_op_word((bal_op_kind)of.kind),
-                 places_of(check));
+        snprintf(who, sizeof who, "%s of all %s", bal_op_kind_names[of.kind], places_of(check));
     }
     if (of.rank >= 0) snprintf(who, sizeof who, "rank %d", of.rank);
     cause->kind = of.cause;
@@ -333,11 +319,11 @@ static void tell_messages(const ana_check *check, ana_check_cause *cause)
         const ana_check_quantity *message = &check->quantities[index];
         if (message->group != ANA_CHECK_MESSAGE || !is_said(message)) continue;
         if (told++ == SHOWN) break;
-        add_evidence(cause,
-                     "%s: %s instead of %s from the sender's end to the receiver's begin, while "
-                     "the receiver idled",
-                     message->name, text_duration(llround(message->measured)).text,
-                     text_duration(llround(message->planned)).text);
+        ana_check_say(&cause->evidence,
+                      "%s: %s instead of %s from the sender's end to the receiver's begin, while "
+                      "the receiver idled",
+                      message->name, text_duration(llround(message->measured)).text,
+                      text_duration(llround(message->planned)).text);
     }
 }
 
@@ -375,7 +361,7 @@ static void explain_words(const ana_check_quantity *quantity, ana_check_cause_ki
     cause->kind = kind;
     cause->rank = quantity->rank;
     snprintf(cause->summary, sizeof cause->summary, "%s", words);
-    if (quantity->detail[0] != '\0') add_evidence(cause, "%s", quantity->detail);
+    if (quantity->detail[0] != '\0') ana_check_say(&cause->evidence, "%s", quantity->detail);
 }
 
 static void explain_rest(const ana_check *check, ana_check_cause *cause)
@@ -434,11 +420,11 @@ static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
         explain_rest(check, cause);
     }
     if (!has_op_times(check)) return;
-    add_evidence(cause,
-                 "op times change the work of a rank by %s of the iteration, messages delay a "
-                 "microbatch by %s of its share of it; iterations took %s",
-                 ana_check_percent(ops).text, ana_check_percent(messages).text,
-                 ana_check_percent(check->quantities[check->length].change.estimate).text);
+    ana_check_say(&cause->evidence,
+                  "op times change the work of a rank by %s of the iteration, messages delay a "
+                  "microbatch by %s of its share of it; iterations took %s",
+                  ana_check_percent(ops).text, ana_check_percent(messages).text,
+                  ana_check_percent(check->quantities[check->length].change.estimate).text);
 }
 
 void ana_check_find_cause(ana_check *check)

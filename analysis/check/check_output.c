@@ -111,8 +111,8 @@ static void print_first(const ana_check *check, text_buffer *out)
     }
     text_format(out, "\nmost likely cause (%s): %s\n", ana_check_cause_names[check->cause.kind],
                 check->cause.summary);
-    for (int line = 0; line < check->cause.evidence_count; line++) {
-        print_evidence(check->cause.evidence[line], out);
+    for (int line = 0; line < check->cause.evidence.count; line++) {
+        print_evidence(check->cause.evidence.line[line], out);
     }
 }
 
@@ -151,8 +151,8 @@ void ana_check_print(const ana_check *check, text_buffer *out)
     text_format(out, "tolerance %g %%; intervals hold together with %g %% confidence%s\n",
                 options->tolerance * 100, options->confidence * 100,
                 options->only_slower ? "; what is faster or smaller agrees" : "");
-    for (int note = 0; note < check->note_count; note++) {
-        text_format(out, "note: %s\n", check->notes[note]);
+    for (int note = 0; note < check->notes.count; note++) {
+        text_format(out, "note: %s\n", check->notes.line[note]);
     }
     text_append(out, "\n");
     print_table(check, out);
@@ -203,7 +203,7 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
     json_put_string(writer, "name", quantity->name);
     write_index(writer, "rank", quantity->rank);
     write_index(writer, "stage", quantity->stage);
-    if (quantity->stage >= 0) json_put_string(writer, "op", ana_check_op_word(quantity->op));
+    if (quantity->stage >= 0) json_put_string(writer, "op", bal_op_kind_names[quantity->op]);
     json_put_string(writer, "verdict", ana_check_verdict_names[quantity->verdict]);
     write_index(writer, "since", quantity->since);
     json_put_int64(writer, "iterations", quantity->count);
@@ -212,12 +212,11 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
     json_end_object(writer);
 }
 
-static void write_lines(json_writer *writer, const char *key,
-                        const char (*lines)[ANA_CHECK_LINE_BYTES], int count)
+static void write_lines(json_writer *writer, const char *key, const ana_check_lines *lines)
 {
     json_put_array(writer, key);
-    for (int line = 0; line < count; line++) {
-        json_write_string(writer, lines[line]);
+    for (int line = 0; line < lines->count; line++) {
+        json_write_string(writer, lines->line[line]);
     }
     json_end_array(writer);
 }
@@ -229,7 +228,7 @@ static void write_cause(const ana_check_cause *cause, json_writer *writer)
     write_index(writer, "rank", cause->rank);
     if (cause->factor > 0) json_put_rounded(writer, "factor", cause->factor, RATIO_DIGITS);
     json_put_string(writer, "summary", cause->summary);
-    write_lines(writer, "evidence", cause->evidence, cause->evidence_count);
+    write_lines(writer, "evidence", &cause->evidence);
     json_end_object(writer);
 }
 
@@ -252,7 +251,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
         json_write_null(&writer);
     }
     write_cause(&check->cause, &writer);
-    write_lines(&writer, "notes", check->notes, check->note_count);
+    write_lines(&writer, "notes", &check->notes);
     json_put_array(&writer, "quantities");
     for (int index = 0; index < check->quantity_count; index++) {
         write_quantity(&check->quantities[index], &writer);

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "analysis/check/check.h"
+#include "balance/schedule/schedule.h"
 
-/// Adds a line to what a reader has to know.
-void ana_check_note(ana_check *check, const char *format, ...)
+/// Adds a line, as long as there is room.
+void ana_check_say(ana_check_lines *lines, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /// How many iterations to drop: as long as the median of the next five is above that of the rest by
@@ -21,7 +22,7 @@ enum { ANA_CHECK_SCALE_PART = 20 };
 /// Adds the numbers: ops, messages, time outside, busy, idle, iteration, memory, with verdicts.
 ///
 /// @return STATUS_INVALID if the warm-up leaves no iteration
-status ana_check_add_numbers(ana_check *check, error_message *err);
+status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err);
 
 /// Into how many parts the scale of ops divides an iteration: its microbatches, of traces by layer
 /// each of their layers.
@@ -40,9 +41,6 @@ int ana_check_since(const double *changes, int count, double tolerance);
 
 /// Finds the most likely cause of what departs.
 void ana_check_find_cause(ana_check *check);
-
-/// "F", "B", "W", "BW".
-const char *ana_check_op_word(bal_op_kind kind);
 
 /// A relative change in words: "+12.3 %".
 text_words ana_check_percent(double change);

@@ -212,10 +212,10 @@ static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank
     char *name = quantity->name;
     const size_t size = sizeof quantity->name;
     if (stage >= 0 && check->plan->is_by_layer) {
-        snprintf(name, size, "%s of layer %d", ana_check_op_word(op), stage);
+        snprintf(name, size, "%s of layer %d", bal_op_kind_names[op], stage);
     } else if (stage >= 0) {
         snprintf(name, size, "%s%s of stage %d (rank %d)",
-                 group == ANA_CHECK_MESSAGE ? "message to " : "", ana_check_op_word(op), stage,
+                 group == ANA_CHECK_MESSAGE ? "message to " : "", bal_op_kind_names[op], stage,
                  rank);
     } else if (rank >= 0) {
         snprintf(name, size, "%s of rank %d",
@@ -278,7 +278,8 @@ static void add_memory(ana_check *check)
         plan->rank_count < measured->rank_count ? plan->rank_count : measured->rank_count;
     if (has_trace(check)) return;
     if (plan->peak_bytes == NULL || measured->peak_bytes == NULL) {
-        ana_check_note(check, "peak memory is not known of both: it stands in complete runs only");
+        ana_check_say(&check->notes,
+                      "peak memory is not known of both: it stands in complete runs only");
         return;
     }
     for (int rank = 0; rank < ranks; rank++) {
@@ -336,11 +337,11 @@ static status find_warmup(ana_check *check, arena *scratch, error_message *err)
                      check->warmup, check->pair_count);
 }
 
-status ana_check_add_numbers(ana_check *check, error_message *err)
+status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err)
 {
     const int first = check->quantity_count;
-    arena *scratch = arena_create(1 << 16);
-    const status result = find_warmup(check, scratch, err);
+    arena *scratch = arena_within(memory, 1 << 16);
+    TRY(find_warmup(check, scratch, err));
     list_ops(check, ANA_CHECK_OP);
     list_ops(check, ANA_CHECK_MESSAGE);
     if (!has_trace(check)) add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
@@ -352,12 +353,10 @@ status ana_check_add_numbers(ana_check *check, error_message *err)
     // Twice as many tests as quantities: of all iterations, and of those from some iteration on.
     const int tests = 2 * (check->quantity_count - first);
     const double alpha = (1 - check->options.confidence) / tests;
-    for (int index = first; index < check->quantity_count && result == STATUS_OK; index++) {
+    for (int index = first; index < check->quantity_count; index++) {
         arena_reset(scratch);
         compare(check, alpha, scratch, &check->quantities[index]);
     }
-    arena_destroy(scratch);
-    TRY(result);
     add_memory(check);
     return STATUS_OK;
 }

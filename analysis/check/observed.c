@@ -222,31 +222,26 @@ static status read_peaks(const reading *at, json_value row)
 
 static status read_comparison(const reading *at, const char *json)
 {
-    json_document *document = NULL;
-    status read = STATUS_OK;
-    TRY(json_open_bytes("comparison", json, strlen(json), &document, at->err));
-    const json_value rows = json_member(json_root(document), "rows");
-    for (json_value row = json_element(rows, 0); !json_is_missing(row) && read == STATUS_OK;
-         row = json_next(row)) {
+    json_value root;
+    TRY(json_read_text("comparison", json, at->memory, &root, at->err));
+    const json_value rows = json_member(root, "rows");
+    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
         const char *label = "";
         if (json_is_string(json_member(row, "label"))) {
             json_string(json_member(row, "label"), &label, NULL);
         }
-        if (strcmp(label, at->observed->label) == 0) read = read_peaks(at, row);
+        if (strcmp(label, at->observed->label) == 0) TRY(read_peaks(at, row));
     }
-    json_close(document);
-    return read;
+    return STATUS_OK;
 }
 
 static status read_timeline(const reading *at, const char *json)
 {
     ana_observed *observed = at->observed;
     ana_timeline *timeline = arena_array(at->memory, 1, sizeof *timeline);
-    json_document *document = NULL;
-    TRY(json_open_bytes("timeline", json, strlen(json), &document, at->err));
-    const status read = ana_timeline_read(document, at->memory, timeline, at->err);
-    json_close(document);
-    TRY(read);
+    json_value root;
+    TRY(json_read_text("timeline", json, at->memory, &root, at->err));
+    TRY(ana_timeline_read(root, at->memory, timeline, at->err));
     if (observed->first == NULL) observed->first = timeline;
     observed->last = timeline;
     return STATUS_OK;

@@ -140,14 +140,13 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
 static status read_samples(const reading *at)
 {
     ana_observed *observed = at->observed;
+    arena *scratch = arena_within(at->memory, 1 << 16);
     int iteration = -1;
     carve(at);
     TRY(trace_reader_next_sample(at->reader, iteration, &iteration, at->err));
     while (iteration >= 0 && observed->sample_count < at->info.iteration_count) {
-        arena *scratch = arena_create(1 << 16);
-        const status read = read_sample(at, iteration, observed->sample_count, scratch);
-        arena_destroy(scratch);
-        TRY(read);
+        arena_reset(scratch);
+        TRY(read_sample(at, iteration, observed->sample_count, scratch));
         observed->iteration_count = ++observed->sample_count;
         TRY(trace_reader_next_sample(at->reader, iteration, &iteration, at->err));
     }

@@ -39,15 +39,10 @@ static void start(const bal_training *training, const bal_plan *plan, arena *mem
         .peak_bytes = peak_bytes,
         .memory = memory,
         .replicas = arena_array(memory, (size_t)training->data_parallel, sizeof *at->replicas),
-        .play_memory = arena_create(1 << 18),
+        .play_memory = arena_within(memory, 1 << 18),
     };
     memset(peak_bytes, 0, (size_t)training->machine.rank_count * sizeof *peak_bytes);
     bal_training_costs_init(&at->costs, training, memory);
-}
-
-static void stop(predicting *at)
-{
-    arena_destroy(at->play_memory);
 }
 
 /// Raises the peaks to what the iteration at hand needs.
@@ -140,7 +135,5 @@ status ana_plan_predict(const bal_training *training, const bal_plan *plan, aren
 {
     predicting at;
     start(training, plan, memory, peak_bytes, &at);
-    const status result = predict(&at, err);
-    stop(&at);
-    return result;
+    return predict(&at, err);
 }

@@ -1,6 +1,5 @@
 #include "analysis/compare/agreement.h"
 
-#include "analysis/compare/senders.h"
 #include "sim/training_play.h"
 
 static int64_t distance_ns(int64_t one, int64_t other)
@@ -145,7 +144,6 @@ static void add_iteration(const bal_timeline *timelines, int replica_count, int6
 
 static void begin_profile(ana_forecast *forecast, const bal_layer_costs *layers)
 {
-    if (forecast->memory == NULL) forecast->memory = arena_create(1 << 14);
     arena_reset(forecast->memory);
     forecast->like.memory = arena_within(forecast->memory, 1 << 16);
     forecast->sum_step_ns = 0;
@@ -219,10 +217,4 @@ status ana_forecast_add(ana_forecast *forecast, const ana_executed *executed, bo
                   scratch, &forecast->measured);
     forecast->iteration_count++;
     return STATUS_OK;
-}
-
-void ana_forecast_free(ana_forecast *forecast)
-{
-    arena_destroy(forecast->memory);
-    forecast->memory = NULL;
 }

@@ -12,6 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Who sent what an op waits for.
+
+/// @return [op_count] the op of another rank whose end lets the message leave that the op waits for
+///         (of an overlapped pair the second); -1: it waits for none
+const int *ana_senders(const bal_schedule *schedule, arena *memory);
+
 /// Sums over the iterations that were added. Zero-initialise.
 typedef struct ana_agreement {
     int iteration_count;
@@ -65,8 +71,8 @@ typedef struct ana_time_parts {
 /// The pipeline, the reduction and the step: what kind_ns counts is in them.
 int64_t ana_time_parts_ns(const ana_time_parts *parts);
 
-/// Sums over the iterations that were forecast. Zero-initialise with warmup_count; release with
-/// ana_forecast_free.
+/// Sums over the iterations that were forecast. Zero-initialise with warmup_count and memory; it
+/// must stay where it is.
 typedef struct ana_forecast {
     int warmup_count;    // first iterations of the run, which are in no profile
     int seen_count;      // iterations added
@@ -76,7 +82,7 @@ typedef struct ana_forecast {
     ana_time_parts forecast;
     ana_time_parts measured;
     bal_costs_copy like; // what is no time
-    arena *memory;       // of the sums and the profile
+    arena *memory;       // of the sums and the profile, and of nothing else
     int64_t *sum_ns[3];  // [layer_count] F, B, W of the profile's iterations
     int64_t sum_step_ns;
 } ana_forecast;
@@ -93,5 +99,3 @@ status ana_forecast_add(ana_forecast *forecast, const ana_executed *executed, bo
 
 /// measured / forecast - 1; 0 where nothing was forecast.
 double ana_forecast_error_ratio(const ana_forecast *forecast);
-
-void ana_forecast_free(ana_forecast *forecast);

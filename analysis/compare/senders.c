@@ -1,4 +1,4 @@
-#include "analysis/compare/senders.h"
+#include "analysis/compare/agreement.h"
 
 /// Where the op is noted that makes the output of a stage: of F, or of B or BW.
 static int *maker_of(const bal_schedule *schedule, int *makers, bool is_forward, int stage,

@@ -1,4 +1,4 @@
-#include "analysis/converge/converge_instance.h"
+#include "analysis/converge/converge_sweep.h"
 
 #include <math.h>
 #include <string.h>

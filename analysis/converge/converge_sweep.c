@@ -1,6 +1,5 @@
 #include "analysis/converge/converge_sweep.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ARENA_BYTES = 1 << 18 };
@@ -58,19 +57,12 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
     return STATUS_OK;
 }
 
-static void *begin_worker(void)
+static void *begin_worker(arena *memory)
 {
-    sweep_worker *made = memory_array(1, sizeof *made);
-    made->memory = arena_create(ARENA_BYTES);
+    sweep_worker *made = arena_array(memory, 1, sizeof *made);
+    made->memory = arena_within(memory, ARENA_BYTES);
     made->point = -1;
     return made;
-}
-
-static void end_worker(void *worker)
-{
-    sweep_worker *ended = worker;
-    arena_destroy(ended->memory);
-    free(ended);
 }
 
 /// Puts the scheme to work at another point.
@@ -135,7 +127,6 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
     const ana_items items = {.count = (int64_t)ana_sweep_point_count(sweep) * count,
                              .context = &all,
                              .begin_worker = begin_worker,
-                             .end_worker = end_worker,
                              .run = run_item,
                              .put = put_item};
     TRY(ana_spread_run(spread, &items, err));

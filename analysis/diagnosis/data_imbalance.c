@@ -1,6 +1,5 @@
 #include "analysis/diagnosis/diagnosis.h"
 
-#include "analysis/diagnosis/plan_times.h"
 #include "balance/costs/layer_costs.h"
 
 #include <math.h>

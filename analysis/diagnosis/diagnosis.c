@@ -1,8 +1,6 @@
 /// Plays the rows of a diagnosis and weighs them against the best kept split and a bound.
 #include "analysis/diagnosis/diagnosis.h"
 
-#include "analysis/diagnosis/plan_times.h"
-
 const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"on-change\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"every:1\"},"

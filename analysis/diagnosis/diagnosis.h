@@ -2,9 +2,9 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
-#include "analysis/diagnosis/iteration_series.h"
-#include "analysis/diagnosis/verdict.h"
 #include "analysis/study/setup.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/ports.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -13,6 +13,165 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+// The sampled iterations of a run, held in memory one after the other: read once, then looked at
+// by every part of a diagnosis and played by every row.
+//
+// Between two samples nothing is known. A player that held the last sample would see noise that
+// stands still, and let balancers win from it; here every sample is an iteration of its own that
+// stands for the `stride` x `spacing` iterations of the run around it.
+
+/// Iterations that are kept of a long run.
+enum { ANA_SERIES_COUNT_MAX = 1 << 14 };
+
+/// Arrays are carved from the arena given to ana_series_read.
+typedef struct ana_series {
+    int layer_count;
+    int count;        // T: iterations that are kept, >= 1
+    int sample_count; // iterations for which the source has costs of its own
+    int stride;       // every stride-th of them is kept, from the first on
+    int first, last;  // iterations of the first and the last sample
+    bool announces_changes;
+    int *iteration;         // [count] of the run
+    bal_layer_costs *costs; // [count] as the source gave them
+    int64_t *before_ns;     // [count][layer_count + 1] F + B + W of the layers before, the mean
+                            // over the microbatches
+} ana_series;
+
+/// Reads a source from iteration 0 to iteration_count - 1.
+///
+/// Samples beyond count_max, or 256 MiB of costs, are thinned out evenly: every second one goes, as
+/// often as needed.
+///
+/// @param count_max >= 2
+/// @param series untouched on failure
+/// @return what the source returns; STATUS_INVALID if the times of an iteration are negative or do
+///         not fit int64 / 4, or iterations differ in their layers
+///
+/// Time O(iteration_count + samples x layers x columns).
+status ana_series_read(const bal_cost_source *source, int iteration_count, int count_max,
+                       arena *memory, ana_series *series, error_message *err);
+
+/// Iterations of the run that one of the series stands for: 1 where all were sampled and kept.
+double ana_series_spacing(const ana_series *series);
+
+/// Prefix sums of the layers' times in an iteration. [layer_count + 1]
+const int64_t *ana_series_before(const ana_series *series, int index);
+
+/// Time of a layer.
+int64_t ana_series_load_ns(const ana_series *series, int index, int layer);
+
+/// The series as a source of `count` iterations. Borrows it; its costs stay as long as it does.
+bal_cost_source ana_series_source(const ana_series *series);
+
+// Gains with their intervals, whether dynamic balancing is worth it, and what to record where that
+// cannot be told.
+
+enum { ANA_BOOTSTRAP_ROUNDS = 1000, ANA_BOOTSTRAP_COUNT_MIN = 20, ANA_BOOTSTRAP_BLOCKS_MIN = 5 };
+
+/// A gain, and how far it could have come out otherwise on iterations like these.
+typedef struct ana_gain_interval {
+    double gain; // sum of the baseline over sum of the other, minus 1
+    double low;  // of the interval; the gain itself where is_short
+    double high;
+    int block;     // iterations that are drawn together
+    bool is_short; // too few iterations for an interval
+} ana_gain_interval;
+
+/// A moving-block bootstrap of paired iterations (Kuensch, Annals of Statistics 17 (1989);
+/// circular: Politis & Romano (1992)): draws blocks of consecutive iterations, the same of both
+/// runs, and takes quantiles of the gain. A block is as long as the first of the lags 1, 2, 4, ...
+/// at which the differences of the two runs are not correlated any more (within 2 / sqrt(count)),
+/// at least the cube root of count and at most a fifth of it.
+///
+/// @param baseline_ns [count] lengths of the iterations
+/// @param other_ns    [count] of the same iterations; where their sum is 0 the gain is 0
+/// @param tail        probability that is cut off at each end, in (0, 0.5)
+/// @param interval    is_short where count is below ANA_BOOTSTRAP_COUNT_MIN
+///
+/// Time O(ANA_BOOTSTRAP_ROUNDS * count).
+void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
+                          double tail, uint64_t seed, arena *memory, ana_gain_interval *interval);
+
+typedef enum ana_verdict {
+    ANA_VERDICT_WORTHWHILE,
+    ANA_VERDICT_NOT_WORTHWHILE,
+    ANA_VERDICT_UNDECIDABLE,
+} ana_verdict;
+
+/// Why; each decides alone where it holds, the first one first. An interval is below the threshold
+/// if its high end is, above it if its low end is.
+typedef enum ana_ground {
+    ANA_GROUND_UNIFORM,       ///< undecidable: measured, and all layers alike to the ns
+    ANA_GROUND_SHORT,         ///< undecidable: too few iterations for an interval
+    ANA_GROUND_STAGES,        ///< undecidable: stages were recorded, not the layers in them
+    ANA_GROUND_PROVEN,        ///< not worthwhile: no contiguous plan can gain the threshold
+    ANA_GROUND_NOISE,         ///< not worthwhile: no row gains it; only noise is left
+    ANA_GROUND_ONE_SPLIT,     ///< not worthwhile: no row gains it over the best split that is kept
+    ANA_GROUND_STATE_UNKNOWN, ///< undecidable: it would be, but for bytes to move that are not
+                              ///< known
+    ANA_GROUND_GAIN,          ///< worthwhile: the low end of the best row's gain exceeds it
+    ANA_GROUND_INTERVAL,      ///< undecidable: the best row's interval includes the threshold
+    ANA_GROUND_COUNT
+} ana_ground;
+
+/// What the verdict looks at. Gains are over the better of `even` and `tuned`, where nothing else
+/// is said.
+typedef struct ana_evidence {
+    double threshold_ratio; // the gain from which it is worth the trouble
+    bool is_uniform;        // measured, and in no iteration do transformer layers differ
+    bool is_of_stages;      // not more layers than stages, of a trace: there is one split only
+    bool knows_state;       // bytes that a migration moves
+    ana_gain_interval best; // of the rows that were played
+    ana_gain_interval best_over_kept; // of the same row over the best split that is kept
+    ana_gain_interval bound;          // proven: any contiguous plan, any schedule that splits alike
+} ana_evidence;
+
+typedef struct ana_judgement {
+    ana_verdict verdict;
+    ana_ground ground;
+} ana_judgement;
+
+ana_judgement ana_judge(const ana_evidence *evidence);
+
+/// "worthwhile", "not worthwhile", "undecidable".
+extern const char *const ana_verdict_names[];
+
+/// One word for programs: "uniform", "short", ...
+const char *ana_ground_name(ana_ground ground);
+
+/// Iterations like these after which the interval of the best row would probably leave the
+/// threshold: its half gets smaller with the root of their number. At most INT32_MAX.
+int64_t ana_iterations_to_decide(const ana_evidence *evidence, int count);
+
+// What the iterations of a series take under a plan that is kept, and could take at the least.
+
+/// The best split that is kept, as far as it is found: the exact contiguous optimum of the layers'
+/// mean times, then neighbouring cuts moved as long as the slowest stages' times add up to less.
+///
+/// @param first_layer [stages + 1] out
+/// @return what bal_partition_bottleneck returns
+status ana_kept_split_of(const ana_series *series, int stage_count, arena *memory, int *first_layer,
+                         error_message *err);
+
+/// Proven: no plan of one contiguous stage per rank has a shorter iteration. Messages and
+/// reductions cost nothing, the optimizer step does; where the schedule does not split the
+/// backward, B and W are one op.
+///
+/// @param bound_ns [series->count] out
+/// @return what ana_bound_contiguous returns
+///
+/// Time of ana_bound_contiguous, for every iteration.
+status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series, int64_t *bound_ns,
+                                error_message *err);
+
+/// What iterations take under a plan that is kept, as the schedule plays them.
+///
+/// @param first_layer [stages + 1]
+/// @param taken_ns    [series->count] out
+/// @return what the simulator returns
+status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
+                      arena *memory, int64_t *taken_ns, error_message *err);
 
 // Imbalance of data beside imbalance of layers: microbatches that take unlike long, as sequences
 // of unlike length make them, and what it would gain if they were alike.

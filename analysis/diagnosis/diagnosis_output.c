@@ -44,7 +44,7 @@ static void print_verdict(const ana_diagnosis *of, text_buffer *out)
 {
     const ana_ground ground = of->judgement.ground;
     text_buffer why = {0};
-    text_format(out, "Dynamic balancing: %s\n", ana_verdict_name(of->judgement.verdict));
+    text_format(out, "Dynamic balancing: %s\n", ana_verdict_names[of->judgement.verdict]);
     text_format(&why, "Worth it from %.2f %% on. ", 100 * of->options.threshold_ratio);
     if (ground == ANA_GROUND_GAIN) text_format(&why, "Run '%s'. ", label_of(of, of->best));
     text_append(&why, advice[ground]);
@@ -272,7 +272,7 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
 {
     json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-diagnosis/1");
-    json_put_string(&writer, "verdict", ana_verdict_name(diagnosis->judgement.verdict));
+    json_put_string(&writer, "verdict", ana_verdict_names[diagnosis->judgement.verdict]);
     json_put_string(&writer, "ground", ana_ground_name(diagnosis->judgement.ground));
     put_ratio(&writer, "worthwhile_from", diagnosis->options.threshold_ratio);
     write_run(&writer, diagnosis);

@@ -1,5 +1,5 @@
 /// Reads the samples of a source, thinned out where they do not fit.
-#include "analysis/diagnosis/iteration_series.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "balance/costs/layer_costs.h"
 

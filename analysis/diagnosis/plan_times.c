@@ -1,4 +1,4 @@
-#include "analysis/diagnosis/plan_times.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "analysis/check/check.h"
 #include "analysis/compare/compare.h"

@@ -1,5 +1,5 @@
 /// The bootstrap of a gain, and the rules of the verdict.
-#include "analysis/diagnosis/verdict.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "base/rng.h"
 
@@ -121,16 +121,12 @@ static const struct {
     [ANA_GROUND_INTERVAL] = {"interval", ANA_VERDICT_UNDECIDABLE},
 };
 
+const char *const ana_verdict_names[] = {"worthwhile", "not worthwhile", "undecidable"};
+
 ana_judgement ana_judge(const ana_evidence *evidence)
 {
     const ana_ground ground = ground_of(evidence);
     return (ana_judgement){grounds[ground].verdict, ground};
-}
-
-const char *ana_verdict_name(ana_verdict verdict)
-{
-    static const char *const names[] = {"worthwhile", "not worthwhile", "undecidable"};
-    return names[verdict];
 }
 
 const char *ana_ground_name(ana_ground ground)

@@ -39,11 +39,11 @@ static const char *text_of(const playing *at, const char *key)
 /// A change as ana_trial_play takes it; NULL: nothing.
 static const char *change_of(ana_rows *rows, json_value object)
 {
-    text_buffer text = {0};
+    text_buffer text = {.memory = rows->memory};
     if (json_is_missing(object)) return NULL;
     json_writer writer = json_writer_init(&text);
     json_write_value(&writer, object);
-    return text_keep(&text, rows->memory);
+    return text.bytes;
 }
 
 /// Adds the number of the row.

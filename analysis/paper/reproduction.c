@@ -22,12 +22,16 @@ static const char *outcome_of(const ana_reproduced *row)
                : "disagrees";
 }
 
-static status choose(const char *const *names, int name_count, ana_reproduction *reproduction,
-                     error_message *err)
+status ana_reproduction_open(const char *const *names, int name_count, arena *memory,
+                             ana_reproduction *reproduction, error_message *err)
 {
+    const char *file = embedded_find(ana_paper_experiments, "experiments");
     const char *known[ANA_EXPERIMENTS_MAX];
     bool is_wanted[ANA_EXPERIMENTS_MAX] = {false};
-    const json_value all = json_member(json_root(reproduction->document), "experiments");
+    json_value root;
+    *reproduction = (ana_reproduction){.row_count = 0};
+    TRY(json_read_text("experiments", file, memory, &root, err));
+    const json_value all = json_member(root, "experiments");
     const int count = json_count(all);
     for (int index = 0; index < count; index++) {
         known[index] = ana_paper_text(json_element(all, index), "name");
@@ -46,23 +50,6 @@ static status choose(const char *const *names, int name_count, ana_reproduction 
         reproduction->experiments[reproduction->experiment_count++] = json_element(all, index);
     }
     return STATUS_OK;
-}
-
-status ana_reproduction_open(const char *const *names, int name_count,
-                             ana_reproduction *reproduction, error_message *err)
-{
-    const char *file = embedded_find(ana_paper_experiments, "experiments");
-    *reproduction = (ana_reproduction){.document = NULL};
-    TRY(json_open_bytes("experiments", file, strlen(file), &reproduction->document, err));
-    const status result = choose(names, name_count, reproduction, err);
-    if (result != STATUS_OK) ana_reproduction_close(reproduction);
-    return result;
-}
-
-void ana_reproduction_close(ana_reproduction *reproduction)
-{
-    json_close(reproduction->document);
-    reproduction->document = NULL;
 }
 
 /// Why a row disagrees, in a sentence: the experiment's own, or of its pairs of [part of a

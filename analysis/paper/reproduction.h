@@ -47,21 +47,18 @@ enum { ANA_EXPERIMENTS_MAX = 16 };
 /// Experiments of experiments.json, each with its inputs, as they were fixed before anything was
 /// played, and what it plays.
 typedef struct ana_reproduction {
-    json_document *document;
     json_value experiments[ANA_EXPERIMENTS_MAX]; // [experiment_count] in the file's order
     int experiment_count;
     const ana_reproduced *rows; // [row_count], by experiment
     int row_count;
 } ana_reproduction;
 
-/// Chooses experiments. Release with ana_reproduction_close.
+/// Chooses experiments.
 ///
 /// @param names [name_count]; none: all of them. A name that comes twice is played once.
 /// @return STATUS_INVALID naming the nearest known name, or all of them, if there is none of a name
-status ana_reproduction_open(const char *const *names, int name_count,
+status ana_reproduction_open(const char *const *names, int name_count, arena *memory,
                              ana_reproduction *reproduction, error_message *err);
-
-void ana_reproduction_close(ana_reproduction *reproduction);
 
 /// Plays the chosen experiments.
 ///

@@ -13,18 +13,13 @@
 
 /// Applies the changes one after the other. text is the study and then what came of it.
 static status change_text(const char *name, const char *const *changes, int change_count,
-                          text_buffer *text, error_message *err)
+                          arena *memory, const char **text, error_message *err)
 {
     for (int change = 0; change < change_count; change++) {
         if (changes[change] == NULL) continue;
-        text_buffer changed = {0};
-        const status result = json_change(name, text->bytes, changes[change], &changed, err);
-        if (result != STATUS_OK) {
-            text_free(&changed);
-            return result;
-        }
-        text_free(text);
-        *text = changed;
+        text_buffer changed = {.memory = memory};
+        TRY(json_change(name, *text, changes[change], &changed, err));
+        *text = changed.bytes;
     }
     return STATUS_OK;
 }
@@ -73,42 +68,31 @@ static status play(ana_study *study, arena *memory, ana_trial *trial, error_mess
     ana_setup setup;
     ana_comparison comparison;
     TRY(ana_setup_open(study, NULL, memory, &setup, err));
-    status result = ana_compare(&setup, NULL, memory, &comparison, err);
-    arena *scratch = arena_create(1 << 16);
-    if (result == STATUS_OK) result = bound_run(&setup, scratch, trial, err);
-    arena_destroy(scratch);
-    if (result == STATUS_OK) {
-        assert(study->balancing_count <= ANA_TRIAL_ROWS_MAX);
-        trial->row_count = study->balancing_count;
-        trial->iteration_count = setup.iteration_count;
-        trial->still_even_ns = comparison.still_even_ns;
-        for (int row = 0; row < trial->row_count; row++) {
-            keep_row(&comparison.rows[row], &trial->rows[row]);
-        }
+    TRY(ana_compare(&setup, NULL, memory, &comparison, err));
+    TRY(bound_run(&setup, arena_within(memory, 1 << 16), trial, err));
+    assert(study->balancing_count <= ANA_TRIAL_ROWS_MAX);
+    trial->row_count = study->balancing_count;
+    trial->iteration_count = setup.iteration_count;
+    trial->still_even_ns = comparison.still_even_ns;
+    for (int row = 0; row < trial->row_count; row++) {
+        keep_row(&comparison.rows[row], &trial->rows[row]);
     }
-    ana_setup_close(&setup);
-    return result;
+    return STATUS_OK;
 }
 
 status ana_trial_play(const char *study, const char *const *changes, int change_count,
                       ana_trial *trial, error_message *err)
 {
-    const char *shipped = embedded_find(ana_paper_studies, study);
-    assert(shipped != NULL);
+    const char *text = embedded_find(ana_paper_studies, study);
+    assert(text != NULL);
     arena *memory = arena_create(1 << 20);
     *trial = (ana_trial){.row_count = 0};
-    text_buffer text = {0};
-    text_append(&text, shipped);
     ana_study opened;
-    status result = change_text(study, changes, change_count, &text, err);
+    status result = change_text(study, changes, change_count, memory, &text, err);
     if (result == STATUS_OK) {
-        result = ana_study_open_text(study, text.bytes, "{}", memory, &opened, err);
-        if (result == STATUS_OK) {
-            result = play(&opened, memory, trial, err);
-            ana_study_close(&opened);
-        }
+        result = ana_study_open_text(study, text, "{}", memory, &opened, err);
     }
-    text_free(&text);
+    if (result == STATUS_OK) result = play(&opened, memory, trial, err);
     arena_destroy(memory);
     return result;
 }

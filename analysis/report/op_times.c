@@ -1,7 +1,7 @@
 /// Sums a timeline up by stage and kind of op.
 #include "analysis/report/recording.h"
 
-#include "analysis/compare/senders.h"
+#include "analysis/compare/agreement.h"
 
 #include <gsl/gsl_sort_long.h>
 

@@ -1,6 +1,6 @@
-#include "analysis/report/perfetto.h"
+#include "analysis/report/timeline_file.h"
 
-#include "analysis/compare/senders.h"
+#include "analysis/compare/agreement.h"
 #include "balance/metrics.h"
 
 #include <inttypes.h>

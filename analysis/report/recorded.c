@@ -6,18 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The text that a JSON string is.
-static status read_words(const char *json, arena *memory, const char **words, error_message *err)
-{
-    json_document *document = NULL;
-    const char *text = NULL;
-    TRY(json_open_bytes("words", json, strlen(json), &document, err));
-    status code = json_string(json_member(json_root(document), "text"), &text, err);
-    if (code == STATUS_OK) *words = arena_string(memory, text);
-    json_close(document);
-    return code;
-}
-
 /// Reads what came out: the comparison of a run, or the answer of a what-if study.
 static status read_results(trace_store *store, ana_recorded *recorded, arena *memory,
                            error_message *err)
@@ -28,16 +16,19 @@ static status read_results(trace_store *store, ana_recorded *recorded, arena *me
     for (int result = 0; result < count; result++) {
         const char *label = results[result].label;
         const char *json = results[result].result_json;
-        const size_t length = strlen(json);
-        if (strcmp(label, "words") == 0) TRY(read_words(json, memory, &recorded->words, err));
-        if (strcmp(label, "study") == 0 && recorded->answer == NULL) {
-            TRY(json_open_bytes("study", json, length, &recorded->answer, err));
-        }
-        if (strcmp(label, "comparison") == 0 && recorded->comparison == NULL) {
-            TRY(json_open_bytes("comparison", json, length, &recorded->comparison, err));
+        json_value words;
+        if (strcmp(label, "words") == 0) {
+            TRY(json_read_text(label, json, memory, &words, err));
+            TRY(json_string(json_member(words, "text"), &recorded->words, err));
+        } else if (strcmp(label, "study") == 0 && json_is_missing(recorded->answer)) {
+            TRY(json_read_text(label, json, memory, &recorded->answer, err));
+        } else if (strcmp(label, "comparison") == 0 && json_is_missing(recorded->comparison)) {
+            TRY(json_read_text(label, json, memory, &recorded->comparison, err));
         }
     }
-    if (recorded->answer != NULL || recorded->comparison != NULL) return STATUS_OK;
+    if (!json_is_missing(recorded->answer) || !json_is_missing(recorded->comparison)) {
+        return STATUS_OK;
+    }
     return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " (%s) holds no comparison",
                      trace_store_path(store), recorded->info.run_id,
                      trace_status_names[recorded->info.status]);
@@ -110,21 +101,9 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
 {
     *recorded = (ana_recorded){0};
     TRY(find_run(store, name, memory, &recorded->info, err));
-    status result = read_results(store, recorded, memory, err);
-    if (result == STATUS_OK && recorded->comparison != NULL) {
-        result = read_series(store, recorded, memory, err);
-    }
-    if (result == STATUS_OK) result = read_provenance(store, recorded, memory, err);
-    if (result != STATUS_OK) ana_recorded_close(recorded);
-    return result;
-}
-
-void ana_recorded_close(ana_recorded *recorded)
-{
-    json_close(recorded->comparison);
-    json_close(recorded->answer);
-    recorded->comparison = NULL;
-    recorded->answer = NULL;
+    TRY(read_results(store, recorded, memory, err));
+    if (!json_is_missing(recorded->comparison)) TRY(read_series(store, recorded, memory, err));
+    return read_provenance(store, recorded, memory, err);
 }
 
 /// "timeline/239/partition on-change": the iteration, and where the label begins; -1 if it is none.
@@ -141,20 +120,18 @@ static int timeline_iteration(const char *result_label, const char **label)
 
 /// Says which timelines there are.
 static status refuse_timeline(trace_store *store, const trace_run_result *results, int count,
-                              const char *wanted, error_message *err)
+                              const char *wanted, arena *memory, error_message *err)
 {
-    text_buffer known = {0};
+    text_buffer known = {.memory = memory};
     for (int result = 0; result < count; result++) {
         const char *row = NULL;
         const int at = timeline_iteration(results[result].label, &row);
         if (at < 0) continue;
         text_format(&known, "%s'%s' %d", known.length > 0 ? ", " : "", row, at);
     }
-    const status refused = error_set(
-        err, STATUS_INVALID, "%s: no such timeline of '%.60s'; recorded, with iterations: %s",
-        trace_store_path(store), wanted, known.length > 0 ? known.bytes : "none");
-    text_free(&known);
-    return refused;
+    return error_set(err, STATUS_INVALID,
+                     "%s: no such timeline of '%.60s'; recorded, with iterations: %s",
+                     trace_store_path(store), wanted, known.length > 0 ? known.bytes : "none");
 }
 
 status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, const char *label,
@@ -175,25 +152,20 @@ status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, c
             found_iteration = at;
         }
     }
-    if (found < 0) return refuse_timeline(store, results, count, label, err);
-    json_document *document = NULL;
-    const char *json = results[found].result_json;
-    TRY(json_open_bytes(results[found].label, json, strlen(json), &document, err));
-    const status read = ana_timeline_read(document, memory, timeline, err);
-    json_close(document);
-    return read;
+    if (found < 0) return refuse_timeline(store, results, count, label, memory, err);
+    json_value root;
+    TRY(json_read_text(results[found].label, results[found].result_json, memory, &root, err));
+    return ana_timeline_read(root, memory, timeline, err);
 }
 
 status ana_recorded_plan(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
                          error_message *err)
 {
     char name[32];
-    json_document *document = NULL;
+    json_value root;
     snprintf(name, sizeof name, "plan %" PRId64, recorded->plan_id);
-    TRY(json_open_bytes(name, recorded->plan_json, strlen(recorded->plan_json), &document, err));
-    const status read = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return read;
+    TRY(json_read_text(name, recorded->plan_json, memory, &root, err));
+    return bal_plan_read(root, memory, plan, err);
 }
 
 void ana_recorded_before_after(const ana_recorded *recorded, const char **before,
@@ -202,7 +174,7 @@ void ana_recorded_before_after(const ana_recorded *recorded, const char **before
     double best = 0;
     *before = NULL;
     *after = NULL;
-    const json_value rows = json_member(json_root(recorded->comparison), "rows");
+    const json_value rows = json_member(recorded->comparison, "rows");
     for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
         const char *label = NULL;
         const char *balancer = NULL;

@@ -26,23 +26,21 @@ typedef struct ana_report_fact {
 /// Everything that a report shows. Arrays and strings are from the arena.
 typedef struct ana_recorded {
     trace_run_info info;
-    json_document *comparison; // what ana_comparison_write wrote; NULL: the run is a what-if study
-    json_document *answer;     // what ana_result_write wrote; NULL: it is none
-    const char *words;         // what was printed of it, or NULL
+    json_value comparison; // what ana_comparison_write wrote; missing: the run is a what-if study
+    json_value answer;     // what ana_result_write wrote; missing: it is none
+    const char *words;     // what was printed of it, or NULL
     const ana_report_series *series; // [series_count]
     int series_count;
     const ana_report_fact *provenance;
     int provenance_count;
 } ana_recorded;
 
-/// Reads a run. Release with ana_recorded_close.
+/// Reads a run.
 ///
 /// @param name number or name; NULL: the newest complete run
 /// @return STATUS_INVALID if there is none, or it did not complete
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err);
-
-void ana_recorded_close(ana_recorded *recorded);
 
 /// The timeline of a row at a recorded iteration.
 ///

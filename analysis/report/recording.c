@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { INPUT_FILES_MAX = 2 };
@@ -40,33 +39,20 @@ static status list_inputs(const ana_setup *setup, trace_input_file files[INPUT_F
     return STATUS_OK;
 }
 
-static void recording_free(ana_recording *recording)
-{
-    text_free(&recording->json);
-    text_free(&recording->plan);
-    free(recording->op_times);
-    arena_destroy(recording->scratch);
-    free(recording);
-}
-
-static ana_recording *recording_create(const ana_setup *setup)
-{
-    ana_recording *recording = memory_array(1, sizeof *recording);
-    recording->setup = setup;
-    recording->op_times =
-        memory_array((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
-    recording->scratch = arena_create(1 << 16);
-    return recording;
-}
-
 status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
-                           const char *command_line, const char *tool_version,
+                           const char *command_line, const char *tool_version, arena *memory,
                            ana_recording **recording, error_message *err)
 {
     trace_input_file files[INPUT_FILES_MAX];
     int file_count = 0;
     TRY(list_inputs(setup, files, &file_count, err));
-    ana_recording *opened = recording_create(setup);
+    ana_recording *opened = arena_array(memory, 1, sizeof *opened);
+    *opened = (ana_recording){.setup = setup,
+                              .plan = {.memory = memory},
+                              .json = {.memory = memory},
+                              .scratch = arena_within(memory, 1 << 16)};
+    opened->op_times =
+        arena_array(memory, (size_t)setup->stage_count * OP_KIND_COUNT, sizeof *opened->op_times);
     const trace_run_info info = {
         .name = setup->study->name,
         .kind = kind,
@@ -74,11 +60,7 @@ status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_se
         .config_json = setup->study->text,
         .tool_version = tool_version,
     };
-    const status begun = trace_run_begin(store, &info, files, file_count, &opened->run, err);
-    if (begun != STATUS_OK) {
-        recording_free(opened);
-        return begun;
-    }
+    TRY(trace_run_begin(store, &info, files, file_count, &opened->run, err));
     *recording = opened;
     return STATUS_OK;
 }
@@ -278,7 +260,6 @@ status ana_recording_finish(ana_recording *recording, const ana_comparison *comp
     const error_message why = err != NULL ? *err : (error_message){.code = outcome};
     const status finished =
         trace_run_finish(recording->run, outcome == STATUS_OK ? NULL : &why, &later);
-    recording_free(recording);
     if (outcome != STATUS_OK || finished == STATUS_OK) return outcome;
     return error_set(err, finished, "%s", later.message);
 }

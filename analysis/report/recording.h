@@ -22,16 +22,16 @@ typedef struct ana_recording ana_recording;
 /// Begins a run in the store.
 ///
 /// @param kind      who plays it: TRACE_RUN_SIM or TRACE_RUN_EXEC
-/// @param recording owned by the caller; ends with ana_recording_finish, before the store is closed
+/// @param recording in memory; ends with ana_recording_finish, before the store is closed
 /// @return STATUS_IO
 status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
-                           const char *command_line, const char *tool_version,
+                           const char *command_line, const char *tool_version, arena *memory,
                            ana_recording **recording, error_message *err);
 
 /// What ana_compare tells it. Borrowed until finish.
 ana_listener ana_recording_listener(ana_recording *recording);
 
-/// Ends the run; the recording is gone afterwards, also on failure.
+/// Ends the run.
 ///
 /// @param comparison not read where outcome is a failure; NULL: there is none
 /// @param outcome    of the run, with its message in err

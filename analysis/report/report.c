@@ -173,8 +173,8 @@ static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_
         {"cost", "cost of the whole training", 1},
         {"gpu_hours", "GPU-hours of the whole training", 1},
         {"peak_memory_bytes", "memory of the fullest rank, GiB", 1024.0 * 1024 * 1024}};
-    if (recorded->answer == NULL) return STATUS_OK;
-    const json_value answer = json_root(recorded->answer);
+    const json_value answer = recorded->answer;
+    if (json_is_missing(answer)) return STATUS_OK;
     const json_value points = json_member(answer, "points");
     const axis *x = choose(points, times, 2);
     const axis *y = choose(points, others, 3);
@@ -294,7 +294,7 @@ status ana_report_write(const ana_report *report, text_buffer *out, error_messag
 {
     const ana_recorded *recorded = report->recorded;
     ana_page_begin(recorded->info.name, out);
-    if (recorded->answer != NULL) append_lead(recorded->words, out);
+    if (!json_is_missing(recorded->answer)) append_lead(recorded->words, out);
     TRY(append_figures(report, out, err));
     if (recorded->words != NULL) ana_page_words(recorded->words, out);
     append_provenance(recorded, out);

@@ -97,10 +97,8 @@ static status read_ops(json_value ranks, arena *memory, ana_timeline *timeline, 
     return STATUS_OK;
 }
 
-status ana_timeline_read(const json_document *document, arena *memory, ana_timeline *timeline,
-                         error_message *err)
+status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline, error_message *err)
 {
-    const json_value root = json_root(document);
     const char *schema = NULL;
     const char *placement = NULL;
     const char *label = NULL;

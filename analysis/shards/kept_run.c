@@ -65,16 +65,13 @@ static status find_inputs(finding *all, error_message *err)
 {
     const char *path = all->options->config_path;
     const char *json = all->options->config_json;
-    json_document *document = NULL;
+    json_value root;
     struct stat about;
-    TRY(json_open_bytes(path != NULL ? path : "settings", json, strlen(json), &document, err));
-    status code = STATUS_OK;
+    TRY(json_read_text(path != NULL ? path : "settings", json, all->memory, &root, err));
     if (path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode)) {
-        code = add_file(all, path, err);
+        TRY(add_file(all, path, err));
     }
-    if (code == STATUS_OK) code = look_at(all, json_root(document), err);
-    json_close(document);
-    return code;
+    return look_at(all, root, err);
 }
 
 /// What tells runs apart whose results may differ, as 16 digits and the shard.

@@ -90,7 +90,7 @@ static status note_shards(merging *all, trace_store *store, const char *path, er
 /// All shards must be there and complete.
 static status check_whole(const merging *all, error_message *err)
 {
-    text_buffer missing = {0};
+    text_buffer missing = {.memory = all->memory};
     int missing_count = 0;
     for (int index = 0; index < all->shard_count; index++) {
         const found_shard *shard = &all->shards[index];
@@ -100,12 +100,9 @@ static status check_whole(const merging *all, error_message *err)
                     shard->path != NULL ? " (not complete)" : "");
     }
     if (missing_count > NAMED_MAX) text_append(&missing, ", ...");
-    if (missing_count > 0) {
-        error_set(err, STATUS_IO, "%d of %d shards of '%.60s' missing: %.150s", missing_count,
-                  all->shard_count, all->info.name, missing.bytes);
-    }
-    text_free(&missing);
-    return missing_count > 0 ? STATUS_IO : STATUS_OK;
+    if (missing_count == 0) return STATUS_OK;
+    return error_set(err, STATUS_IO, "%d of %d shards of '%.60s' missing: %.150s", missing_count,
+                     all->shard_count, all->info.name, missing.bytes);
 }
 
 static status copy_shards(const merging *all, trace_run *to, ana_merged *merged, error_message *err)

@@ -126,7 +126,8 @@ static void put_results(pool *all)
 static void *work(void *context)
 {
     pool *all = context;
-    void *worker = all->items->begin_worker();
+    arena *memory = arena_create(1 << 16);
+    void *worker = all->items->begin_worker(memory);
     text_buffer result = {0};
     pthread_mutex_lock(&all->lock);
     for (int64_t n = claim_item(all); n >= 0; n = claim_item(all)) {
@@ -134,7 +135,7 @@ static void *work(void *context)
         put_results(all);
     }
     pthread_mutex_unlock(&all->lock);
-    all->items->end_worker(worker);
+    arena_destroy(memory);
     text_free(&result);
     return NULL;
 }

@@ -4,6 +4,7 @@
 /// whichever is faster, so that what is made of them is the same bytes.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -22,9 +23,8 @@ enum { ANA_SHARDS_MAX = 1 << 20 };
 typedef struct ana_items {
     int64_t count;
     void *context;
-    /// Makes and releases a worker's own state (arena, caches), on its thread.
-    void *(*begin_worker)(void);
-    void (*end_worker)(void *worker);
+    /// Makes a worker's own state (caches), on its thread. @param memory that ends with the worker
+    void *(*begin_worker)(arena *memory);
     /// Does one item; on several threads at once, each with its own worker. Appends the result, any
     /// bytes, or none. A failure ends the whole; what is only infeasible is a result. An item that
     /// takes longer than a second should look at ana_spread.interrupt itself.

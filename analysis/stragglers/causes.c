@@ -1,6 +1,6 @@
 #include "analysis/stragglers/causes.h"
 
-#include "analysis/diagnosis/verdict.h"
+#include "analysis/diagnosis/diagnosis.h"
 #include "analysis/stragglers/op_graph.h"
 #include "base/text.h"
 

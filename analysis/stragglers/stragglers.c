@@ -1,7 +1,7 @@
 #include "analysis/stragglers/causes.h"
 
-#include "analysis/report/perfetto.h"
 #include "analysis/report/report.h"
+#include "analysis/report/timeline_file.h"
 #include "base/json.h"
 
 #include <stdio.h>

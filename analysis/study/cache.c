@@ -4,17 +4,15 @@
 #include "traces/store/store.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { KEPT_ITERATIONS_MAX = 1 << 22 };
 
 /// The trace that was opened last.
 typedef struct kept_trace {
-    arena *memory; // of all below; NULL: no trace is open
-    const char *path;
+    arena *memory;    // of all below
+    const char *path; // NULL: no trace is open
     const char *name; // NULL: as asked for
-    trace_store *store;
     trace_reader *reader;
     trace_info info;
     bal_layer_costs **kept; // [kept_count] of each iteration that was asked for, those of one
@@ -26,22 +24,25 @@ typedef struct kept_trace {
 } kept_trace;
 
 typedef struct kept_inputs {
-    ana_model_inputs inputs; // memory NULL: the place is free
+    ana_model_inputs inputs; // memory NULL: the place was never used
     size_t length;
     const char *key; // [length]
     int64_t last_use;
 } kept_inputs;
 
 struct ana_setup_cache {
+    arena *memory;
     kept_trace trace;
     kept_inputs inputs[ANA_CACHED_INPUTS];
     int64_t use_count;
 };
 
-ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max)
+ana_setup_cache *ana_setup_cache_create(arena *memory, int64_t trace_bytes_max)
 {
-    ana_setup_cache *cache = memory_array(1, sizeof *cache);
-    cache->trace.kept_bytes_max = trace_bytes_max;
+    ana_setup_cache *cache = arena_array(memory, 1, sizeof *cache);
+    cache->memory = memory;
+    cache->trace =
+        (kept_trace){.memory = arena_within(memory, 1 << 16), .kept_bytes_max = trace_bytes_max};
     return cache;
 }
 
@@ -58,8 +59,9 @@ ana_model_inputs *ana_setup_cache_inputs(ana_setup_cache *cache, const char *key
         kept->last_use = cache->use_count;
         return &kept->inputs;
     }
-    arena_destroy(oldest->inputs.memory);
-    arena *memory = arena_create(1 << 12);
+    arena *memory = oldest->inputs.memory;
+    if (memory == NULL) memory = arena_within(cache->memory, 1 << 12);
+    arena_reset(memory);
     const char *copy = memcpy(arena_array(memory, length + 1, 1), key, length);
     *oldest = (kept_inputs){{.memory = memory}, length, copy, cache->use_count};
     return &oldest->inputs;
@@ -76,29 +78,33 @@ typedef struct view {
 
 static void forget(kept_trace *trace)
 {
-    trace_reader_close(trace->reader);
-    trace_store_close(trace->store);
-    arena_destroy(trace->memory);
-    *trace = (kept_trace){.kept_bytes_max = trace->kept_bytes_max};
+    arena_reset(trace->memory);
+    *trace = (kept_trace){.memory = trace->memory, .kept_bytes_max = trace->kept_bytes_max};
+}
+
+static void close_reader(void *reader)
+{
+    trace_reader_close(reader);
 }
 
 static bool is_named(const kept_trace *trace, const char *path, const char *name)
 {
-    if (trace->memory == NULL || strcmp(trace->path, path) != 0) return false;
+    if (trace->path == NULL || strcmp(trace->path, path) != 0) return false;
     if (trace->name == NULL || name == NULL) return trace->name == name;
     return strcmp(trace->name, name) == 0;
 }
 
 static status open_trace(const char *path, const char *name, kept_trace *trace, error_message *err)
 {
-    trace->memory = arena_create(1 << 16);
     trace->read_iteration = -1;
-    trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
-    TRY(trace_store_open(path, TRACE_READ, &trace->store, err));
-    TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
-    TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,
-                          &trace->reader, err));
+    trace_store *store = NULL;
+    TRY(trace_store_open_within(path, TRACE_READ, trace->memory, &store, err));
+    TRY(trace_find(store, name, trace->memory, &trace->info, err));
+    TRY(trace_reader_open(store, trace->info.trace_id, TRACE_COLUMNS_RECORDED, &trace->reader,
+                          err));
+    arena_own(trace->memory, trace->reader, close_reader);
+    trace->path = arena_string(trace->memory, path);
     if (trace->kept_bytes_max == 0 || trace->info.last_iteration >= KEPT_ITERATIONS_MAX) {
         return STATUS_OK;
     }
@@ -169,11 +175,7 @@ status ana_setup_cache_trace(ana_setup_cache *cache, const char *path, const cha
     kept_trace *trace = &cache->trace;
     if (!is_named(trace, path, name)) {
         forget(trace);
-        const status opened = open_trace(path, name, trace, err);
-        if (opened != STATUS_OK) {
-            forget(trace);
-            return opened;
-        }
+        TRY(open_trace(path, name, trace, err));
     }
     view *seen = arena_array(memory, 1, sizeof *seen);
     seen->trace = trace;
@@ -182,14 +184,4 @@ status ana_setup_cache_trace(ana_setup_cache *cache, const char *path, const cha
     source->context = seen;
     source->costs_at = costs_at;
     return STATUS_OK;
-}
-
-void ana_setup_cache_destroy(ana_setup_cache *cache)
-{
-    if (cache == NULL) return;
-    forget(&cache->trace);
-    for (int place = 0; place < ANA_CACHED_INPUTS; place++) {
-        arena_destroy(cache->inputs[place].inputs.memory);
-    }
-    free(cache);
 }

@@ -448,17 +448,9 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
 status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
                       error_message *err)
 {
-    ana_setup_cache *own = cache == NULL ? ana_setup_cache_create(0) : NULL;
-    *setup = (ana_setup){.study = study, .cache = cache != NULL ? cache : own, .own_cache = own};
-    const status result = open_all(setup, memory, err);
-    if (result != STATUS_OK) ana_setup_close(setup);
-    return result;
-}
-
-void ana_setup_close(ana_setup *setup)
-{
-    ana_setup_cache_destroy(setup->own_cache);
-    setup->own_cache = NULL;
+    if (cache == NULL) cache = ana_setup_cache_create(memory, 0);
+    *setup = (ana_setup){.study = study, .cache = cache};
+    return open_all(setup, memory, err);
 }
 
 const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing)

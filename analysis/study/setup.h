@@ -45,10 +45,9 @@ typedef struct ana_model_inputs {
 /// its own.
 typedef struct ana_setup_cache ana_setup_cache;
 
+/// @param memory          with which it ends
 /// @param trace_bytes_max costs of a trace beyond this are read again whenever they are asked for
-/// @return owned by the caller; release with ana_setup_cache_destroy
-ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max);
-void ana_setup_cache_destroy(ana_setup_cache *cache);
+ana_setup_cache *ana_setup_cache_create(arena *memory, int64_t trace_bytes_max);
 
 enum { ANA_CACHED_INPUTS = 64 };
 
@@ -96,7 +95,6 @@ typedef struct ana_setup {
     int64_t *state_bytes;    // [layer_count] where the base has none
     int64_t *reduction_ns;   // [layer_count] likewise
     ana_setup_cache *cache;
-    ana_setup_cache *own_cache; // which goes with the setup; NULL: it is the caller's
     ana_model_inputs *inputs;
     model_costs model_costs;   // of the study's model, or of the one that was traced
     model_source model;        // from a model
@@ -121,16 +119,13 @@ typedef struct ana_setup {
 ///   STATUS_INVALID
 ///
 /// @param cache borrowed as long as setup is used: traces and costs stay there for the next setup;
-/// NULL:
-///              the setup has one of its own
-/// @param setup must stay where it is; release with ana_setup_close
+///              NULL: the setup has one of its own, in memory
+/// @param setup must stay where it is
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
 ///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
 ///         batch is not divisible, or memory cannot be enough. setup->refusal then says which.
 status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
                       error_message *err);
-
-void ana_setup_close(ana_setup *setup);
 
 /// The loads of the replicas under a row of the study, or a copy of one.
 ///

@@ -57,9 +57,8 @@ static status check_sources(const ana_reading *reading)
 static status read_whole(const ana_reading *reading, const char *trace_path)
 {
     ana_study *study = reading->study;
-    const json_value root = json_root(study->document);
-    TRY(check_schema(reading, json_member(root, "schema")));
-    TRY(ana_read_keys(reading, root, "", "", study));
+    TRY(check_schema(reading, json_member(study->root, "schema")));
+    TRY(ana_read_keys(reading, study->root, "", "", study));
     TRY(check_sources(reading));
     if (trace_path != NULL) {
         study->trace_path = trace_path;
@@ -69,8 +68,8 @@ static status read_whole(const ana_reading *reading, const char *trace_path)
     return check_costs(study, reading->err);
 }
 
-/// Reads a document, which the study then owns.
-static status open_document(const char *path, const char *text, json_document *document,
+/// Reads a document, which closes with memory.
+static status read_document(const char *path, const char *text, json_document *document,
                             const char *trace_path, arena *memory, ana_study *study,
                             error_message *err)
 {
@@ -80,13 +79,11 @@ static status open_document(const char *path, const char *text, json_document *d
         .text = text,
         .repack = {.options = bal_repack_options_default()},
         .inputs = {.memory = memory},
-        .document = document,
+        .root = json_keep(document, memory),
     };
     ana_study_keys_init("", study);
-    const ana_reading reading = {study, memory, json_member(json_root(document), "sources"), err};
-    const status result = read_whole(&reading, trace_path);
-    if (result != STATUS_OK) ana_study_close(study);
-    return result;
+    const ana_reading reading = {study, memory, json_member(study->root, "sources"), err};
+    return read_whole(&reading, trace_path);
 }
 
 status ana_study_open(const char *path, const char *trace_path, arena *memory, ana_study *study,
@@ -96,11 +93,9 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
     size_t length = 0;
     json_document *document = NULL;
     TRY(file_read(path, STUDY_BYTES_MAX, &bytes, &length, err));
-    const status opened = json_open_bytes(path, bytes, length, &document, err);
-    const char *text = opened == STATUS_OK ? arena_string(memory, bytes) : NULL;
-    free(bytes);
-    TRY(opened);
-    return open_document(path, text, document, trace_path, memory, study, err);
+    arena_own(memory, bytes, free);
+    TRY(json_open_bytes(path, bytes, length, &document, err));
+    return read_document(path, bytes, document, trace_path, memory, study, err);
 }
 
 status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
@@ -108,12 +103,6 @@ status ana_study_open_text(const char *name, const char *text, const char *chang
 {
     json_document *document = NULL;
     TRY(json_open_changed(name, text, changes, &document, err));
-    return open_document(arena_string(memory, name), arena_string(memory, text), document, NULL,
+    return read_document(arena_string(memory, name), arena_string(memory, text), document, NULL,
                          memory, study, err);
-}
-
-void ana_study_close(ana_study *study)
-{
-    json_close(study->document);
-    study->document = NULL;
 }

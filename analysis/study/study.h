@@ -136,11 +136,12 @@ typedef struct ana_study {
     json_value uncertainty; // of a what-if study; missing: none
 
     model_assumption_list inputs; // every value above that was given or defaulted
-    json_document *document;      // names above are borrowed from it or from the arena
+    json_value root;              // of the document, from which names above are borrowed
 } ana_study;
 
-/// Reads a study file. Release with ana_study_close.
+/// Reads a study file.
 ///
+/// @param memory     of the study and of what it borrows
 /// @param trace_path in place of what the file says of costs; NULL: as it says. A path in the file
 ///                   that is not absolute is relative to the file's folder.
 /// @return STATUS_IO; STATUS_FORMAT naming file, key and limit: unknown keys, balancers,
@@ -154,5 +155,3 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
 /// @param changes of the text, as json_open_changed takes them; "{}": none
 status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
                            ana_study *study, error_message *err);
-
-void ana_study_close(ana_study *study);

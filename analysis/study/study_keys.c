@@ -364,7 +364,7 @@ static bool is_default(const ana_study_key *key, const ana_study *study, const a
 status ana_study_check_costs(const ana_study *study, error_message *err)
 {
     for (int key = 0; key < KEY_COUNT && study->model == NULL; key++) {
-        const json_value given = json_at(json_root(study->document), keys[key].path);
+        const json_value given = json_at(study->root, keys[key].path);
         if ((keys[key].flags & ANA_KEY_OF_MODEL) == 0 || json_is_missing(given)) continue;
         return json_error(given, STATUS_FORMAT, err,
                           "the times of a trace are as recorded; only a model's depend on it");
@@ -375,11 +375,10 @@ status ana_study_check_costs(const ana_study *study, error_message *err)
 status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)
 {
     ana_study defaults = {0};
-    const json_value root = json_root(study->document);
     ana_study_keys_init("", &defaults);
     for (int key = 0; key < KEY_COUNT; key++) {
         const unsigned unplayed = flags_around(&keys[key]) & flags;
-        if (unplayed == 0 || json_is_missing(json_at(root, keys[key].path))) continue;
+        if (unplayed == 0 || json_is_missing(json_at(study->root, keys[key].path))) continue;
         if (is_default(&keys[key], study, &defaults)) continue;
         return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path,
                          keys[key].path,

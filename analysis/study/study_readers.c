@@ -11,8 +11,6 @@
 
 enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120 };
 
-#define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
 /// The origin of a value that the study gives: what "sources" says of its path or of an object
 /// around it, else given.
 static status origin_of(const ana_reading *reading, const char *path, model_origin_kind *origin)
@@ -65,9 +63,8 @@ status ana_read_path(const ana_reading *reading, json_value value, const embedde
 ANA_READER(ana_read_trace)
 {
     ana_study *study = record;
-    const json_value root = json_root(study->document);
-    if (!json_is_missing(json_member(root, "model"))) {
-        return json_error(root, STATUS_FORMAT, reading->err,
+    if (!json_is_missing(json_member(study->root, "model"))) {
+        return json_error(study->root, STATUS_FORMAT, reading->err,
                           "both 'trace' and 'model' are given; costs come from one of them");
     }
     if (json_is_string(value)) return ana_read_path(reading, value, NULL, &study->trace_path);
@@ -76,29 +73,27 @@ ANA_READER(ana_read_trace)
 
 /// Lists every leaf of the changes of a file, one "path": value after the other.
 static status list_changes(const ana_reading *reading, json_value object, const char *path,
-                           const text_buffer *changes)
+                           const char *changes)
 {
-    json_document *leaves = NULL;
-    TRY(json_open_bytes(path, changes->bytes, changes->length, &leaves, reading->err));
-    json_value leaf = json_element(json_root(leaves), 0);
-    status result = json_count(json_root(leaves)) <= BASE_CHANGES_MAX
-                        ? STATUS_OK
-                        : json_error(object, STATUS_FORMAT, reading->err,
-                                     "changes more than %d values", BASE_CHANGES_MAX);
-    for (; leaf.node != NULL && result == STATUS_OK; leaf = json_next(leaf)) {
-        text_buffer value = {0};
+    json_value leaves;
+    TRY(json_read_text(path, changes, reading->memory, &leaves, reading->err));
+    if (json_count(leaves) > BASE_CHANGES_MAX) {
+        return json_error(object, STATUS_FORMAT, reading->err, "changes more than %d values",
+                          BASE_CHANGES_MAX);
+    }
+    for (json_value leaf = json_element(leaves, 0); leaf.node != NULL; leaf = json_next(leaf)) {
+        text_buffer value = {.memory = reading->memory};
         char place[PATH_BYTES_MAX + 40];
         json_writer writer = json_writer_init(&value);
         json_write_value(&writer, leaf);
         snprintf(place, sizeof place, "%s.%s", path, json_key(leaf));
-        result = strlen(json_key(leaf)) > PATH_BYTES_MAX
-                     ? json_error(object, STATUS_FORMAT, reading->err,
-                                  "the key '%.40s...' is too long", json_key(leaf))
-                     : ana_list_given(reading, place, value.bytes);
-        text_free(&value);
+        if (strlen(json_key(leaf)) > PATH_BYTES_MAX) {
+            return json_error(object, STATUS_FORMAT, reading->err, "the key '%.40s...' is too long",
+                              json_key(leaf));
+        }
+        TRY(ana_list_given(reading, place, value.bytes));
     }
-    json_close(leaves);
-    return result;
+    return STATUS_OK;
 }
 
 /// Reads a file that is named, or an object {"base": file, ...} with other values at some of the
@@ -111,7 +106,7 @@ static status read_based_file(const ana_reading *reading, json_value value, cons
     if (!json_is_object(value)) return ana_read_path(reading, value, shipped, file);
     TRY(ana_read_path(reading, json_member(value, "base"), shipped, file));
     if (json_count(value) == 1) return STATUS_OK;
-    text_buffer text = {0};
+    text_buffer text = {.memory = reading->memory};
     json_writer writer = json_writer_init(&text);
     json_begin_object(&writer);
     json_value member = json_element(value, 0);
@@ -120,9 +115,8 @@ static status read_based_file(const ana_reading *reading, json_value value, cons
         json_put_leaves(&writer, json_key(member), member);
     }
     json_end_object(&writer);
-    const status result = list_changes(reading, value, path, &text);
-    *changes = text_keep(&text, reading->memory);
-    return result;
+    *changes = text.bytes;
+    return list_changes(reading, value, path, text.bytes);
 }
 
 ANA_READER(ana_read_model)
@@ -204,13 +198,11 @@ ANA_READER(ana_read_split)
     TRY(json_int64_array(value, count, 0, BAL_LAYERS_MAX, layers, reading->err));
     study->layers_per_stage = layers;
     study->layers_per_stage_count = count;
-    text_buffer text = {0};
+    text_buffer text = {.memory = reading->memory};
     for (int stage = 0; stage < count; stage++) {
         text_format(&text, "%s%" PRId64, stage > 0 ? " " : "", layers[stage]);
     }
-    const status result = ana_list_given(reading, path, text.bytes);
-    text_free(&text);
-    return result;
+    return ana_list_given(reading, path, text.bytes);
 }
 
 ANA_READER(ana_add_disturbed_link)
@@ -292,7 +284,7 @@ ANA_READER(ana_read_replay)
 ANA_READER(ana_check_pipeline)
 {
     const ana_study *study = record;
-    const json_value cluster = json_member(json_root(study->document), "cluster");
+    const json_value cluster = json_member(study->root, "cluster");
     return ana_read_late_key(reading, json_member(cluster, "slow_ranks"), "cluster.slow_ranks");
 }
 

@@ -134,14 +134,14 @@ void ana_study_list_default(ana_study *study, const char *path)
     model_assume(&study->inputs, path, MODEL_ORIGIN_ASSUMED, NULL, "%s", text);
 }
 
-static status read_choice(const ana_study_key *key, json_value value, int *choice,
-                          error_message *err)
+static status read_choice(const ana_reading *reading, const ana_study_key *key, json_value value,
+                          int *choice)
 {
     const char *text = NULL;
     const char *const *names = key->names + (int)key->min;
     const int count = (int)key->max - (int)key->min + 1;
-    text_buffer known = {0};
-    TRY(json_string(value, &text, err));
+    text_buffer known = {.memory = reading->memory};
+    TRY(json_string(value, &text, reading->err));
     const int found = text_find(text, names, count);
     if (found < count) {
         *choice = (int)key->min + found;
@@ -150,10 +150,8 @@ static status read_choice(const ana_study_key *key, json_value value, int *choic
     for (int name = 0; name < count; name++) {
         text_format(&known, "%s%s", name > 0 ? ", " : "", names[name]);
     }
-    const status result =
-        json_error(value, STATUS_FORMAT, err, "'%.40s' is not one of %s", text, known.bytes);
-    text_free(&known);
-    return result;
+    return json_error(value, STATUS_FORMAT, reading->err, "'%.40s' is not one of %s", text,
+                      known.bytes);
 }
 
 static status read_words(json_value value, const char **words, error_message *err)
@@ -203,13 +201,13 @@ static status read_plain(const ana_reading *reading, const ana_study_key *key, j
     case ANA_KEY_WORDS:
         return read_words(value, place, reading->err);
     case ANA_KEY_CHOICE:
-        return read_choice(key, value, place, reading->err);
+        return read_choice(reading, key, value, place);
     case ANA_KEY_SWITCH:
-        TRY(read_choice(key, value, &choice, reading->err));
+        TRY(read_choice(reading, key, value, &choice));
         *(bool *)place = choice == 1;
         return STATUS_OK;
     default:
-        TRY(read_choice(key, value, &choice, reading->err));
+        TRY(read_choice(reading, key, value, &choice));
         *(const char **)place = key->names[choice];
         return STATUS_OK;
     }

@@ -76,7 +76,7 @@ static bool may_repack(const ana_balancing *row)
 static status check_dynamic_keys(const ana_reading *reading, json_value object,
                                  const ana_balancing *row)
 {
-    static const char *const keys[] = {"information", "migration", "speed", "repack"};
+    static const char *const keys[] = {"information", "migration", "repack"};
     for (int key = 0; key < COUNT_OF(keys); key++) {
         const json_value member = json_member(object, keys[key]);
         if (json_is_missing(member)) continue;
@@ -100,7 +100,7 @@ static const char *label_of(const ana_balancing *row, arena *memory)
     char policy[BAL_POLICY_NAME_BYTES];
     const bal_migration_options *migration = &row->migration;
     const bal_repack_options *repack = &row->repack.options;
-    text_buffer label = {0};
+    text_buffer label = {.memory = memory};
     bal_policy_name(row->policy, policy);
     text_append(&label, row->balancer->name);
     if (row->weight != row->balancer->weight) {
@@ -123,7 +123,7 @@ static const char *label_of(const ana_balancing *row, arena *memory)
             text_format(&label, " %s", bal_released_names[repack->use]);
         }
     }
-    return text_keep(&label, memory);
+    return label.bytes;
 }
 
 static status add_row(const ana_reading *reading, json_value place, ana_balancing row)

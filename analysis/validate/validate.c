@@ -4,7 +4,6 @@
 #include "analysis/whatif/certainty.h"
 #include "analysis/whatif/whatif.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /// What a worker keeps from row to row.
@@ -13,20 +12,12 @@ typedef struct row_worker {
     ana_point_worker *points;
 } row_worker;
 
-static void *begin_worker(void)
+static void *begin_worker(arena *memory)
 {
-    row_worker *created = memory_array(1, sizeof *created);
-    created->memory = arena_create(1 << 18);
-    created->points = ana_point_worker_create();
+    row_worker *created = arena_array(memory, 1, sizeof *created);
+    created->memory = arena_within(memory, 1 << 18);
+    created->points = ana_point_worker_create(memory);
     return created;
-}
-
-static void end_worker(void *worker)
-{
-    row_worker *ended = worker;
-    ana_point_worker_destroy(ended->points);
-    arena_destroy(ended->memory);
-    free(ended);
 }
 
 /// A row that cannot be modelled is a result; a broken file or machine is not.
@@ -43,18 +34,13 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     ana_spread alone = {.thread_count = 1};
     ana_uncertainty uncertainty;
     ana_certainty certainty;
-    json_document *document = NULL;
-    TRY(json_open_bytes("row", text, strlen(text), &document, err));
-    const json_value section = json_member(json_root(document), "uncertainty");
-    status found = ana_uncertainty_read(section, &uncertainty, err);
+    json_value root;
+    TRY(json_read_text("row", text, memory, &root, err));
+    TRY(ana_uncertainty_read(json_member(root, "uncertainty"), &uncertainty, err));
     uncertainty.draw_count = validation->settings.draw_count;
     uncertainty.draws_are_given = true;
     uncertainty.calibration = validation->settings.calibration;
-    if (found == STATUS_OK) {
-        found = ana_certainty_find(&alone, study, &uncertainty, memory, &certainty, err);
-    }
-    json_close(document);
-    TRY(found);
+    TRY(ana_certainty_find(&alone, study, &uncertainty, memory, &certainty, err));
     const ana_error_bar *bar = &certainty.points[0].bars[ANA_BAR_ITERATION_NS];
     run->has_bar = true;
     run->low_ns = bar->low;
@@ -163,7 +149,6 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
     const ana_items items = {.count = count,
                              .context = validation,
                              .begin_worker = begin_worker,
-                             .end_worker = end_worker,
                              .run = predict_row,
                              .put = put_row};
     TRY(ana_spread_run(spread, &items, err));

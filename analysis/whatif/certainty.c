@@ -72,9 +72,9 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
 {
     ana_certainty *certainty = shared->certainty;
     const ana_whatif *study = certainty->study;
-    text_buffer built = {0};
+    text_buffer built = {.memory = memory};
     TRY(ana_whatif_text(study, shared->items[point], &built, err));
-    shared->texts[point] = text_keep(&built, memory);
+    shared->texts[point] = built.bytes;
     TRY(ana_point_check(worker, study->path, shared->texts[point], "{}", err));
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(ana_draws_add_point(&certainty->draws, setup, err));
@@ -87,17 +87,15 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
 
 static status add_points(drawing *shared, arena *memory, error_message *err)
 {
-    ana_point_worker *worker = ana_point_worker_create();
-    status result = STATUS_OK;
-    for (int point = 0; point < shared->point_count && result == STATUS_OK; point++) {
-        result = add_point(shared, point, worker, memory, err);
+    arena *scratch = arena_within(memory, 1 << 16);
+    ana_point_worker *worker = ana_point_worker_create(scratch);
+    for (int point = 0; point < shared->point_count; point++) {
+        TRY(add_point(shared, point, worker, memory, err));
     }
-    if (result == STATUS_OK) {
-        result = ana_draws_check(&shared->certainty->draws, worker, shared->certainty->study->path,
-                                 shared->texts[0], err);
-    }
-    ana_point_worker_destroy(worker);
-    return result;
+    TRY(ana_draws_check(&shared->certainty->draws, worker, shared->certainty->study->path,
+                        shared->texts[0], err));
+    arena_reset(scratch);
+    return STATUS_OK;
 }
 
 // Playing them
@@ -145,7 +143,6 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
         .count = (int64_t)runs,
         .context = shared,
         .begin_worker = ana_point_worker_create,
-        .end_worker = ana_point_worker_destroy,
         .run = run_item,
         .put = put_item,
     };

@@ -69,11 +69,10 @@ static void note(ana_draws *draws, ana_drawn_point *point, int input, double nom
 static status add_declared(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
                            error_message *err)
 {
-    const json_value root = json_root(setup->study->document);
     for (int input = 0; input < draws->uncertainty->range_count; input++) {
         const ana_uncertain *uncertain = &draws->inputs[input];
         const ana_assumed_range *known = find_assumed(uncertain->path);
-        const json_value value = json_at(root, uncertain->path);
+        const json_value value = json_at(setup->study->root, uncertain->path);
         double nominal = NAN;
         if (known != NULL) {
             nominal = ana_assumed_range_value(known, setup);
@@ -247,7 +246,7 @@ static bool has_range(const ana_draws *draws, const char *name)
 /// What is assumed and stays as it is: named, so that nobody takes it for known.
 static const char *list_unranged(const ana_draws *draws, const model_assumption_list *inputs)
 {
-    text_buffer names = {0};
+    text_buffer names = {.memory = draws->memory};
     for (int input = 0; input < inputs->count; input++) {
         const char *name = inputs->rows[input].name;
         const bool is_assumed = inputs->rows[input].origin.kind == MODEL_ORIGIN_ASSUMED;
@@ -295,14 +294,13 @@ static void put_value(json_writer *writer, const ana_uncertain *input, double va
 static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
                         const char *text, int input, double value, error_message *err)
 {
-    text_buffer changes = {0};
+    text_buffer changes = {.memory = draws->memory};
     error_message inner = {0};
     json_writer writer = json_writer_init(&changes);
     json_begin_object(&writer);
     put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
     const status result = ana_point_check(worker, name, text, changes.bytes, &inner);
-    text_free(&changes);
     if (result == STATUS_OK) return STATUS_OK;
     return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", value,
                       inner.message);

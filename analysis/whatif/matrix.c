@@ -20,7 +20,7 @@ static const char *label_of(json_value value, bool is_row, arena *memory)
 {
     static const char *const keys[] = {"balancer", "by", "policy"};
     const char *words = NULL;
-    text_buffer text = {0};
+    text_buffer text = {.memory = memory};
     if (json_count(value) == 1 && json_is_string(json_member(value, "case"))) {
         value = json_member(value, "case");
     }
@@ -80,8 +80,7 @@ static status read_value(const axes_reading *reading, const char *path, json_val
                          ana_axis *axis, ana_axis_value *read)
 {
     const bool is_row = path != NULL && strcmp(path, "balancing") == 0;
-    text_buffer text = {0};
-    status result = STATUS_OK;
+    text_buffer text = {.memory = reading->memory};
     json_writer writer = json_writer_init(&text);
     json_begin_object(&writer);
     if (path != NULL) {
@@ -90,17 +89,16 @@ static status read_value(const axes_reading *reading, const char *path, json_val
     } else {
         read->label = arena_string(reading->memory, json_key(value));
         if (!json_is_object(value) || json_count(value) == 0) {
-            result = json_error(value, STATUS_FORMAT, reading->err,
-                                "needs an object of paths and their values");
+            return json_error(value, STATUS_FORMAT, reading->err,
+                              "needs an object of paths and their values");
         }
-        json_value at = json_element(value, 0);
-        for (; at.node != NULL && result == STATUS_OK; at = json_next(at)) {
-            result = set_path(reading, axis, json_key(at), at, &writer);
+        for (json_value at = json_element(value, 0); at.node != NULL; at = json_next(at)) {
+            TRY(set_path(reading, axis, json_key(at), at, &writer));
         }
     }
     json_end_object(&writer);
-    read->changes = text_keep(&text, reading->memory);
-    return result;
+    read->changes = text.bytes;
+    return STATUS_OK;
 }
 
 /// Two values are the same if their changes are, two labels if people cannot tell them apart.
@@ -268,13 +266,12 @@ static void write_base_changes(json_value root, text_buffer *out)
 static status make_base(const char *text, json_value root, arena *memory, ana_matrix *matrix,
                         error_message *err)
 {
-    text_buffer changes = {0};
-    text_buffer changed = {0};
+    text_buffer changes = {.memory = memory};
+    text_buffer changed = {.memory = memory};
     write_base_changes(root, &changes);
-    const status result = json_change(matrix->name, text, changes.bytes, &changed, err);
-    text_free(&changes);
-    matrix->base = text_keep(&changed, memory);
-    return result;
+    TRY(json_change(matrix->name, text, changes.bytes, &changed, err));
+    matrix->base = changed.bytes;
+    return STATUS_OK;
 }
 
 static bool are_equal(json_value one, json_value other)
@@ -290,25 +287,25 @@ static bool are_equal(json_value one, json_value other)
 }
 
 /// Whether the base has what a value of an axis sets.
-static status base_has(json_value base, const ana_axis_value *value, bool *has, error_message *err)
+static status base_has(json_value base, const ana_axis_value *value, arena *memory, bool *has,
+                       error_message *err)
 {
-    json_document *changes = NULL;
-    TRY(json_open_bytes("changes", value->changes, strlen(value->changes), &changes, err));
+    json_value changes;
+    TRY(json_read_text("changes", value->changes, memory, &changes, err));
     *has = true;
-    json_value change = json_element(json_root(changes), 0);
+    json_value change = json_element(changes, 0);
     for (; change.node != NULL && *has; change = json_next(change)) {
         *has = are_equal(json_at(base, json_key(change)), change);
     }
-    json_close(changes);
     return STATUS_OK;
 }
 
-static status find_base_value(json_value base, ana_axis *axis, error_message *err)
+static status find_base_value(json_value base, ana_axis *axis, arena *memory, error_message *err)
 {
     axis->base_value = -1;
     for (int value = 0; value < axis->value_count; value++) {
         bool has = false;
-        TRY(base_has(base, &axis->values[value], &has, err));
+        TRY(base_has(base, &axis->values[value], memory, &has, err));
         if (!has) continue;
         axis->base_value = value;
         return STATUS_OK;
@@ -319,16 +316,14 @@ static status find_base_value(json_value base, ana_axis *axis, error_message *er
     return STATUS_OK;
 }
 
-static status locate_base(ana_matrix *matrix, error_message *err)
+static status locate_base(ana_matrix *matrix, arena *memory, error_message *err)
 {
-    json_document *base = NULL;
-    status result = STATUS_OK;
-    TRY(json_open_bytes(matrix->name, matrix->base, strlen(matrix->base), &base, err));
-    for (int axis = 0; axis < matrix->axis_count && result == STATUS_OK; axis++) {
-        result = find_base_value(json_root(base), &matrix->axes[axis], err);
+    json_value base;
+    TRY(json_read_text(matrix->name, matrix->base, memory, &base, err));
+    for (int axis = 0; axis < matrix->axis_count; axis++) {
+        TRY(find_base_value(base, &matrix->axes[axis], memory, err));
     }
-    json_close(base);
-    return result;
+    return STATUS_OK;
 }
 
 static status count_points(ana_matrix *matrix, error_message *err)
@@ -346,27 +341,20 @@ static status count_points(ana_matrix *matrix, error_message *err)
     return STATUS_OK;
 }
 
-static status read_matrix(const char *text, json_value root, arena *memory, ana_matrix *matrix,
-                          error_message *err)
-{
-    const axes_reading reading = {memory, matrix, err};
-    if (!json_is_object(root)) return json_error(root, STATUS_FORMAT, err, "not an object");
-    TRY(read_axes(&reading, root));
-    TRY(make_base(text, root, memory, matrix, err));
-    TRY(locate_base(matrix, err));
-    return count_points(matrix, err);
-}
-
 status ana_matrix_open(const char *name, const char *text, arena *memory, ana_matrix *matrix,
                        error_message *err)
 {
-    json_document *document = NULL;
     ana_matrix read = {.name = arena_string(memory, name)};
-    TRY(json_open_bytes(name, text, strlen(text), &document, err));
-    const status result = read_matrix(text, json_root(document), memory, &read, err);
-    json_close(document);
-    if (result == STATUS_OK) *matrix = read;
-    return result;
+    const axes_reading reading = {memory, &read, err};
+    json_value root;
+    TRY(json_read_text(name, text, memory, &root, err));
+    if (!json_is_object(root)) return json_error(root, STATUS_FORMAT, err, "not an object");
+    TRY(read_axes(&reading, root));
+    TRY(make_base(text, root, memory, &read, err));
+    TRY(locate_base(&read, memory, err));
+    TRY(count_points(&read, err));
+    *matrix = read;
+    return STATUS_OK;
 }
 
 // Points

@@ -8,7 +8,6 @@
 #include "sim/training_replay.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
@@ -134,7 +133,6 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 
 struct ana_point_worker {
     arena *memory; // of one evaluation
-    arena *books;  // of all evaluations
     ana_setup_cache *cache;
     sim_order_book orders; // of all evaluations: points share schedules
     bal_peak_book peaks;   // likewise
@@ -145,36 +143,15 @@ struct ana_point_worker {
     bool has_setup;
 };
 
-void *ana_point_worker_create(void)
+void *ana_point_worker_create(arena *memory)
 {
-    ana_point_worker *worker = memory_array(1, sizeof *worker);
-    worker->memory = arena_create(WORKER_BLOCK_BYTES);
-    worker->books = arena_create(1 << 16);
-    worker->orders.memory = arena_within(worker->books, 1 << 16);
-    worker->peaks.memory = arena_within(worker->books, 1 << 16);
-    worker->plans.memory = arena_within(worker->books, 1 << 16);
-    worker->cache = ana_setup_cache_create(TRACE_BYTES_MAX);
+    ana_point_worker *worker = arena_array(memory, 1, sizeof *worker);
+    worker->memory = arena_within(memory, WORKER_BLOCK_BYTES);
+    worker->orders.memory = arena_within(memory, 1 << 16);
+    worker->peaks.memory = arena_within(memory, 1 << 16);
+    worker->plans.memory = arena_within(memory, 1 << 16);
+    worker->cache = ana_setup_cache_create(memory, TRACE_BYTES_MAX);
     return worker;
-}
-
-/// Closes what the evaluation before has opened.
-static void clear(ana_point_worker *worker)
-{
-    if (worker->has_study) ana_study_close(&worker->study);
-    worker->has_setup = false;
-    worker->has_study = false;
-    arena_reset(worker->memory);
-}
-
-void ana_point_worker_destroy(void *context)
-{
-    ana_point_worker *worker = context;
-    if (worker == NULL) return;
-    clear(worker);
-    ana_setup_cache_destroy(worker->cache);
-    arena_destroy(worker->books);
-    arena_destroy(worker->memory);
-    free(worker);
 }
 
 const ana_setup *ana_point_worker_setup(const ana_point_worker *worker)
@@ -210,7 +187,8 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
 static status open_setup(ana_point_worker *worker, const char *name, const char *text,
                          const char *changes, error_message *err)
 {
-    clear(worker);
+    worker->has_setup = worker->has_study = false;
+    arena_reset(worker->memory);
     TRY(ana_study_open_text(name, text, changes, worker->memory, &worker->study, err));
     worker->has_study = true;
     TRY(ana_setup_open(&worker->study, worker->cache, worker->memory, &worker->setup, err));
@@ -377,7 +355,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
         return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
     }
     if (!result.fits) return refuse_memory(worker, &result, point, err);
-    TRY(ana_run_bound(setup, row, &bound_ns, err));
+    TRY(ana_run_bound(setup, row, worker->memory, &bound_ns, err));
     fill(setup, &result, bound_ns, point);
     return STATUS_OK;
 }

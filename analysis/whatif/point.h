@@ -50,9 +50,8 @@ void ana_point_scale(ana_point *point, double factor);
 /// Each thread has its own.
 typedef struct ana_point_worker ana_point_worker;
 
-/// An ana_point_worker, as items of work have their workers. Owned by the caller.
-void *ana_point_worker_create(void);
-void ana_point_worker_destroy(void *worker);
+/// An ana_point_worker, as items of work have their workers. It ends with memory.
+void *ana_point_worker_create(arena *memory);
 
 /// Plays the one row of the study in text and puts its numbers together. What cannot be played is
 /// an outcome: a point with its refusal.
@@ -100,7 +99,8 @@ status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point
 /// Nothing is proven where re-packing may choose other microbatches or make further replicas, nor
 /// where a rank is faster than its costs say.
 ///
+/// @param memory   for scratch
 /// @param total_ns out: of the whole run; 0: nothing is proven
 /// @return what the source of costs returns
-status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, int64_t *total_ns,
-                     error_message *err);
+status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
+                     int64_t *total_ns, error_message *err);

@@ -299,18 +299,15 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
 /// The inputs of the best point, which is opened again for them.
 static status print_inputs(const ana_whatif *study, text_buffer *out, error_message *err)
 {
-    ana_point_worker *worker = ana_point_worker_create();
-    text_buffer changes = {0};
+    arena *scratch = arena_within(study->memory, 1 << 16);
+    ana_point_worker *worker = ana_point_worker_create(scratch);
+    text_buffer changes = {.memory = scratch};
     ana_whatif_changes(study, study->standing.order[0], &changes);
-    const status result =
-        ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err);
-    if (result == STATUS_OK) {
-        text_append(out, "\n");
-        ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
-    }
-    text_free(&changes);
-    ana_point_worker_destroy(worker);
-    return result;
+    TRY(ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err));
+    text_append(out, "\n");
+    ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
+    arena_reset(scratch);
+    return STATUS_OK;
 }
 
 status ana_result_print(const ana_whatif *study, const ana_certainty *certainty, int row_count,

@@ -22,7 +22,7 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
 }
 
 /// Bounds an iteration of these costs.
-static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs,
+static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs, arena *scratch,
                               int64_t *bound_ns, error_message *err)
 {
     const int ranks = setup->machine.rank_count;
@@ -30,10 +30,8 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
     // Passes one after the other are one order of the microbatches of all.
     const int microbatches = setup->microbatch_count * setup->study->run.round_count;
     ana_contiguous_bound bound = {0};
-    arena *memory = arena_create(1 << 14);
-    const status bounded = ana_bound_contiguous(costs, ranks, microbatches, memory, &bound, err);
-    arena_destroy(memory);
-    TRY(bounded);
+    arena_reset(scratch);
+    TRY(ana_bound_contiguous(costs, ranks, microbatches, scratch, &bound, err));
     const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
     const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
     const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;
@@ -43,7 +41,7 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
 }
 
 static status bound_run(const ana_setup *setup, const bal_cost_source *source, bal_costs_copy *seen,
-                        int64_t *total_ns, error_message *err)
+                        arena *scratch, int64_t *total_ns, error_message *err)
 {
     int64_t sum = 0;
     int64_t bound_ns = 0;
@@ -54,7 +52,7 @@ static status bound_run(const ana_setup *setup, const bal_cost_source *source, b
         // A source that announces changes does not say whether numbers differ.
         const bool may_differ = changed || source->announces_changes || iteration == 0;
         if (may_differ && !bal_costs_copy_equals(seen, &costs)) {
-            TRY(bound_iteration(setup, &costs, &bound_ns, err));
+            TRY(bound_iteration(setup, &costs, scratch, &bound_ns, err));
             if (source->announces_changes) bal_costs_copy_take(seen, &costs);
         }
         if (bound_ns > INT64_MAX - sum) return STATUS_OK;
@@ -64,14 +62,13 @@ static status bound_run(const ana_setup *setup, const bal_cost_source *source, b
     return STATUS_OK;
 }
 
-status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, int64_t *total_ns,
-                     error_message *err)
+status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
+                     int64_t *total_ns, error_message *err)
 {
     *total_ns = 0;
     if (!is_proven(setup, balancing)) return STATUS_OK;
-    bal_costs_copy seen = {.memory = arena_create(1 << 16)};
-    const status bounded =
-        bound_run(setup, ana_setup_sources(setup, balancing), &seen, total_ns, err);
-    arena_destroy(seen.memory);
+    bal_costs_copy seen = {.memory = arena_within(memory, 1 << 16)};
+    const status bounded = bound_run(setup, ana_setup_sources(setup, balancing), &seen,
+                                     arena_within(memory, 1 << 14), total_ns, err);
     return bounded;
 }

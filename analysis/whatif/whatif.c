@@ -136,18 +136,16 @@ static status check_study(ana_whatif *study, ana_point_worker *worker, error_mes
 
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
-    ana_point_worker *worker = ana_point_worker_create();
-    status result = check_study(study, worker, err);
-    if (result == STATUS_OK) {
-        choose_reference(study);
-        result = read_reference(study, worker, err);
+    arena *scratch = arena_within(study->memory, 1 << 16);
+    ana_point_worker *worker = ana_point_worker_create(scratch);
+    TRY(check_study(study, worker, err));
+    choose_reference(study);
+    TRY(read_reference(study, worker, err));
+    if (calibration != NULL) {
+        TRY(ana_calibrated_open(study->path, calibration, worker, study->memory,
+                                &study->calibration, err));
     }
-    if (result == STATUS_OK && calibration != NULL) {
-        result = ana_calibrated_open(study->path, calibration, worker, study->memory,
-                                     &study->calibration, err);
-    }
-    ana_point_worker_destroy(worker);
-    if (result != STATUS_OK) return result;
+    arena_reset(scratch);
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);
     return STATUS_OK;
 }

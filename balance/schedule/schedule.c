@@ -264,18 +264,18 @@ int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_k
     }
 }
 
-static const char *const kind_names[] = {[OP_FORWARD] = "F",
-                                         [OP_BACKWARD_INPUT] = "B",
-                                         [OP_BACKWARD_WEIGHT] = "W",
-                                         [OP_BACKWARD] = "BW"};
+const char *const bal_op_kind_names[OP_KIND_COUNT] = {[OP_FORWARD] = "F",
+                                                      [OP_BACKWARD_INPUT] = "B",
+                                                      [OP_BACKWARD_WEIGHT] = "W",
+                                                      [OP_BACKWARD] = "BW"};
 
 void bal_op_name(bal_op op, char out[32])
 {
     assert(op.kind < OP_KIND_COUNT);
     if (op.chunk == 0) {
-        snprintf(out, 32, "%s%d", kind_names[op.kind], op.microbatch);
+        snprintf(out, 32, "%s%d", bal_op_kind_names[op.kind], op.microbatch);
     } else {
-        snprintf(out, 32, "%d:%s%d", op.chunk, kind_names[op.kind], op.microbatch);
+        snprintf(out, 32, "%d:%s%d", op.chunk, bal_op_kind_names[op.kind], op.microbatch);
     }
 }
 
@@ -303,8 +303,8 @@ status bal_op_parse(const char *name, bal_op *op, error_message *err)
     }
     // The two letters of BW come before the one of B.
     for (int kind = OP_KIND_COUNT - 1; at != NULL && kind >= 0; kind--) {
-        const size_t length = strlen(kind_names[kind]);
-        if (strncmp(at, kind_names[kind], length) != 0) continue;
+        const size_t length = strlen(bal_op_kind_names[kind]);
+        if (strncmp(at, bal_op_kind_names[kind], length) != 0) continue;
         const char *end = parse_count(at + length, BAL_MICROBATCHES_MAX - 1, &microbatch);
         if (end == NULL || end[0] != '\0') break;
         bal_op_put(op, (bal_op_kind)kind, chunk, microbatch);

@@ -167,6 +167,9 @@ status bal_schedule_check(const bal_schedule *schedule, error_message *err);
 ///         B of the last; W)
 int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_kind *kind);
 
+/// "F", "B", "W", "BW".
+extern const char *const bal_op_kind_names[OP_KIND_COUNT];
+
 /// Writes "F0", "B0", "W0", "BW0", or "1:F0" for chunk 1, into out.
 void bal_op_name(bal_op op, char out[32]);
 

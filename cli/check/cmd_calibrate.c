@@ -22,13 +22,11 @@ typedef struct calibrate_request {
 static status choose(const cli_arguments *arguments, const char *name, const table *from,
                      arena *memory, int **rows, int *count, error_message *err)
 {
-    text_buffer text = {0};
+    text_buffer text = {.memory = memory};
     for (int index = 0; cli_value_at(arguments, name, index) != NULL; index++) {
         text_format(&text, "%s%s", index > 0 ? "," : "", cli_value_at(arguments, name, index));
     }
-    const status result = ana_rows_matching(name, text.bytes, from, memory, rows, count, err);
-    text_free(&text);
-    return result;
+    return ana_rows_matching(name, text.bytes, from, memory, rows, count, err);
 }
 
 static status read_settings(const cli_arguments *arguments, calibrate_request *request,
@@ -69,15 +67,6 @@ static status read_request(const cli_arguments *arguments, arena *memory,
                   &request->predict_count, err);
 }
 
-static status write_file(const ana_calibration *calibration, const char *path, error_message *err)
-{
-    text_buffer text = {0};
-    ana_calibration_write(calibration, &text);
-    const status result = file_write(path, text.bytes, text.length, err);
-    text_free(&text);
-    return result;
-}
-
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
@@ -92,7 +81,10 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     (cli_has(arguments, "--json") ? ana_calibration_write_json : ana_calibration_write_text)(
         &calibration, &score, with_runs, out);
     const char *path = cli_value(arguments, "--output");
-    return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
+    text_buffer file = {.memory = memory};
+    if (path == NULL) return STATUS_OK;
+    ana_calibration_write(&calibration, &file);
+    return file_write(path, file.bytes, file.length, err);
 }
 
 const cli_command cli_command_calibrate = {

@@ -27,6 +27,7 @@ typedef struct place {
     const char *path;
     const char *run; // NULL: the newest
     bool is_store;
+    trace_store *store;
     bool is_trace; // of the store: one that is recorded
 } place;
 
@@ -70,25 +71,10 @@ static status find_file(const check_side *side, arena *memory, place *found, err
 
 static status find_place(const check_side *side, arena *memory, place *found, error_message *err)
 {
-    trace_store *store = NULL;
     TRY(find_file(side, memory, found, err));
     if (!found->is_store) return STATUS_OK;
-    TRY(trace_store_open(found->path, TRACE_READ, &store, err));
-    const status result = holds_trace(store, found->run, memory, &found->is_trace, err);
-    trace_store_close(store);
-    return result;
-}
-
-static status read_store(const check_side *side, const place *at, const bal_plan *plan,
-                         arena *memory, ana_observed *observed, error_message *err)
-{
-    trace_store *store = NULL;
-    TRY(trace_store_open(at->path, TRACE_READ, &store, err));
-    const status result =
-        at->is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
-                     : ana_observed_read(store, at->run, side->request.row, memory, observed, err);
-    trace_store_close(store);
-    return result;
+    TRY(trace_store_open_within(found->path, TRACE_READ, memory, &found->store, err));
+    return holds_trace(found->store, found->run, memory, &found->is_trace, err);
 }
 
 /// Simulates the study with its decisions. @param peak_bytes [machine.rank_count] out
@@ -112,7 +98,7 @@ static status record(const cli_run_study *opened, trace_store *store, arena *mem
 {
     ana_recording *recording = NULL;
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
-                            &recording, err));
+                            memory, &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     status played = listener.begin_row(listener.sink.context, opened->row, err);
     if (played == STATUS_OK) played = play_study(opened, listener.sink, memory, peak_bytes, err);
@@ -142,18 +128,18 @@ static status predict_side(const check_side *side, arena *memory, ana_observed *
                            error_message *err)
 {
     cli_run_study *opened = arena_array(memory, 1, sizeof *opened);
-    status result = cli_run_study_open(&side->request, memory, opened, err);
-    if (result == STATUS_OK) result = predict_opened(side, opened, memory, observed, err);
-    cli_run_study_close(opened);
-    return result;
+    TRY(cli_run_study_open(&side->request, memory, opened, err));
+    return predict_opened(side, opened, memory, observed, err);
 }
 
 /// @param plan of the other side, for a trace: see ana_observed_read_trace
 static status read_side(const check_side *side, const place *at, const bal_plan *plan,
                         arena *memory, ana_observed *observed, error_message *err)
 {
-    return at->is_store ? read_store(side, at, plan, memory, observed, err)
-                        : predict_side(side, memory, observed, err);
+    if (!at->is_store) return predict_side(side, memory, observed, err);
+    return at->is_trace
+               ? ana_observed_read_trace(at->store, at->run, plan, memory, observed, err)
+               : ana_observed_read(at->store, at->run, side->request.row, memory, observed, err);
 }
 
 static status read_ignored(const cli_arguments *arguments, ana_check_options *options,

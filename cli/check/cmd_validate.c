@@ -25,12 +25,6 @@ static status find_calibration(const cli_arguments *arguments, char path[PATH_MA
     return STATUS_OK;
 }
 
-static const char *value_or_none(const cli_arguments *arguments, const char *name)
-{
-    const char *value = cli_value(arguments, name);
-    return value != NULL ? value : "";
-}
-
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
@@ -52,8 +46,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
         return error_set(err, STATUS_INVALID, "--calibration needs draws, and there are 0");
     }
     TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
-    TRY(ana_real_runs_read(&from, value_or_none(arguments, "--columns"),
-                           value_or_none(arguments, "--set"), memory, &runs, err));
+    TRY(ana_real_runs_read(&from, cli_value_or(arguments, "--columns", ""),
+                           cli_value_or(arguments, "--set", ""), memory, &runs, err));
     cli_spread_watch(&spread, "runs", &progress);
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);

@@ -160,21 +160,17 @@ static status play_sweep(void *context, ana_spread *spread, error_message *err)
 
 /// Plays the sweep or a shard of it, with its results kept if --store says so.
 static status play_kept(const cli_arguments *arguments, ana_spread *spread, const ana_sweep *sweep,
-                        ana_sweep_point *points, bool *is_part, error_message *err)
+                        ana_sweep_point *points, arena *memory, bool *is_part, error_message *err)
 {
-    text_buffer question = {0};
+    text_buffer question = {.memory = memory};
     sweep_play all = {sweep, points};
     describe(sweep, &question);
     const ana_kept_options about = {
         .name = "converge", .config_json = question.bytes, .seed = sweep->instance.seed};
-    status code = cli_shard_play(arguments, spread, &about, play_sweep, &all, is_part, err);
-    if (code == STATUS_OK && !*is_part) {
-        code = cli_keep_open(arguments, spread, &about, err);
-        if (code == STATUS_OK) code = play_sweep(&all, spread, err);
-        code = cli_keep_close(spread, code, err);
-    }
-    text_free(&question);
-    return code;
+    TRY(cli_shard_play(arguments, spread, &about, play_sweep, &all, memory, is_part, err));
+    if (*is_part) return STATUS_OK;
+    TRY(cli_keep_open(arguments, spread, &about, err));
+    return cli_keep_close(spread, play_sweep(&all, spread, err), err);
 }
 
 static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
@@ -185,7 +181,7 @@ static status answer_rounds(const cli_arguments *arguments, ana_spread *spread, 
     bool is_part = false;
     TRY(read_question(arguments, &sweep, err));
     TRY(ana_sweep_prepare(&sweep, memory, points, err));
-    TRY(play_kept(arguments, spread, &sweep, points, &is_part, err));
+    TRY(play_kept(arguments, spread, &sweep, points, memory, &is_part, err));
     if (!is_part) write_answer(arguments, &sweep, points, memory, out);
     return STATUS_OK;
 }

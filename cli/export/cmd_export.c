@@ -3,8 +3,8 @@
 #include "cli/export/exported_plan.h"
 
 #include "analysis/export/frameworks.h"
-#include "analysis/report/perfetto.h"
 #include "analysis/report/recorded.h"
+#include "analysis/report/timeline_file.h"
 #include "balance/metrics.h"
 #include "cli/schedule/schedule_costs.h"
 #include "sim/pipeline.h"
@@ -167,7 +167,7 @@ static status add_rows(const cli_arguments *arguments, trace_store *store,
     const char *labels[ROWS_MAX] = {0};
     int iteration = -1;
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
-    if (recorded->comparison == NULL) {
+    if (json_is_missing(recorded->comparison)) {
         return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " holds no comparison",
                          trace_store_path(store), recorded->info.run_id);
     }
@@ -193,15 +193,10 @@ static status add_store(const cli_arguments *arguments, const char *path, const 
                         arena *memory, chosen_timelines *chosen, error_message *err)
 {
     trace_store *store = NULL;
-    ana_recorded recorded = {.comparison = NULL};
-    status result = trace_store_open(path, TRACE_READ, &store, err);
-    if (result == STATUS_OK) result = ana_recorded_open(store, run, memory, &recorded, err);
-    if (result == STATUS_OK) {
-        result = add_rows(arguments, store, &recorded, memory, chosen, err);
-        ana_recorded_close(&recorded);
-    }
-    trace_store_close(store);
-    return result;
+    ana_recorded recorded;
+    TRY(trace_store_open_within(path, TRACE_READ, memory, &store, err));
+    TRY(ana_recorded_open(store, run, memory, &recorded, err));
+    return add_rows(arguments, store, &recorded, memory, chosen, err);
 }
 
 static status export_perfetto(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -220,10 +215,8 @@ static status export_recipe(const cli_arguments *arguments, arena *memory, text_
                             error_message *err)
 {
     trace_store *store = NULL;
-    status result = trace_store_open(path_of(arguments), TRACE_READ, &store, err);
-    if (result == STATUS_OK) result = cli_write_recipe(arguments, store, memory, out, err);
-    trace_store_close(store);
-    return result;
+    TRY(trace_store_open_within(path_of(arguments), TRACE_READ, memory, &store, err));
+    return cli_write_recipe(arguments, store, memory, out, err);
 }
 
 /// Of a plan that is in a run store or a study.

@@ -28,7 +28,7 @@ static status find_row(const cli_arguments *arguments, const char *path,
                        const trace_run_plan *plans, int count, arena *memory, const char **row,
                        error_message *err)
 {
-    text_buffer names = {0};
+    text_buffer names = {.memory = memory};
     const char *wanted = cli_value(arguments, "--row");
     int row_count = 0;
     *row = NULL;
@@ -38,8 +38,7 @@ static status find_row(const cli_arguments *arguments, const char *path,
         text_format(&names, "%s'%.60s'", row_count++ > 0 ? ", " : "", series);
         if (wanted == NULL || strcmp(series, wanted) == 0) *row = series;
     }
-    const char *known = arena_string(memory, names.length > 0 ? names.bytes : "none");
-    text_free(&names);
+    const char *known = names.length > 0 ? names.bytes : "none";
     if (wanted == NULL && row_count != 1) {
         return error_set(err, STATUS_INVALID, "%s: choose --row of %s", path, known);
     }
@@ -142,17 +141,14 @@ static status read_point(const cli_arguments *arguments, const char *path, const
 {
     ana_matrix matrix;
     int64_t number = 0;
-    text_buffer changes = {0};
+    text_buffer changes = {.memory = memory};
     TRY(ana_matrix_open(path, text, memory, &matrix, err));
     TRY(find_point(arguments, &matrix, &number, err));
     int *value = arena_array(memory, (size_t)matrix.axis_count + 1, sizeof *value);
     ana_matrix_values(&matrix, number, value);
-    ana_point_worker *worker = ana_point_worker_create();
     ana_matrix_changes(&matrix, value, &changes);
-    const status result = play_point(worker, &matrix, changes.bytes, memory, exported, err);
-    ana_point_worker_destroy(worker);
-    text_free(&changes);
-    return result;
+    return play_point(ana_point_worker_create(memory), &matrix, changes.bytes, memory, exported,
+                      err);
 }
 
 /// A plan or a study; with takes_orders whatever has no schema is an order.
@@ -167,20 +163,16 @@ static status read_text(const cli_arguments *arguments, const char *path, const 
         return cli_schedule_order_parse(path, bytes, length, memory, &exported->order, err);
     }
     TRY(json_open_bytes(path, bytes, length, &document, err));
-    const json_value root = json_root(document);
+    const json_value root = json_keep(document, memory);
     const json_value named = json_member(root, "schema");
     if (json_is_string(named)) json_string(named, &schema, NULL);
-    status result = STATUS_OK;
     if (takes_orders && json_is_missing(named)) {
         exported->is_order = true;
-        result = cli_schedule_order_parse(path, bytes, length, memory, &exported->order, err);
-    } else if (strncmp(schema, "dynmo-study/", strlen("dynmo-study/")) == 0) {
-        result = read_point(arguments, path, bytes, memory, exported, err);
-    } else {
-        result = bal_plan_read(root, memory, &exported->plan, err);
+        return cli_schedule_order_parse(path, bytes, length, memory, &exported->order, err);
     }
-    json_close(document);
-    return result;
+    return strncmp(schema, "dynmo-study/", strlen("dynmo-study/")) == 0
+               ? read_point(arguments, path, bytes, memory, exported, err)
+               : bal_plan_read(root, memory, &exported->plan, err);
 }
 
 status cli_exported_plan_read(const cli_arguments *arguments, const char *path, bool takes_orders,
@@ -190,19 +182,15 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
     trace_store *store = NULL;
     char *bytes = NULL;
     size_t length = 0;
-    status result = STATUS_OK;
     *exported = (cli_exported_plan){.is_order = false};
     TRY(cli_is_store(path, &is_store, err));
     if (is_store) {
-        TRY(trace_store_open(path, TRACE_READ, &store, err));
-        result = read_recorded(arguments, store, memory, &exported->plan, err);
-        trace_store_close(store);
-        return result;
+        TRY(trace_store_open_within(path, TRACE_READ, memory, &store, err));
+        return read_recorded(arguments, store, memory, &exported->plan, err);
     }
     TRY(file_read(path, FILE_MAX, &bytes, &length, err));
-    result = read_text(arguments, path, bytes, length, takes_orders, memory, exported, err);
-    free(bytes);
-    return result;
+    arena_own(memory, bytes, free);
+    return read_text(arguments, path, bytes, length, takes_orders, memory, exported, err);
 }
 
 // The order of the plan.
@@ -302,19 +290,14 @@ static status read_layout(trace_store *store, int64_t run_id, arena *memory, int
     int count = 0;
     TRY(trace_run_results(store, run_id, memory, &results, &count, err));
     for (int result = 0; result < count; result++) {
-        json_document *document = NULL;
-        const char *json = results[result].result_json;
+        json_value root;
         if (strcmp(results[result].label, "comparison") != 0) continue;
-        TRY(json_open_bytes("comparison", json, strlen(json), &document, err));
-        const json_value per_rank = json_member(json_root(document), "gpus_per_rank");
-        const json_value per_node = json_member(json_root(document), "gpus_per_node");
-        status read = STATUS_OK;
-        if (!json_is_missing(per_rank) && !json_is_missing(per_node)) {
-            read = json_int(per_rank, 1, 1 << 16, gpus_per_rank, err);
-            if (read == STATUS_OK) read = json_int(per_node, 1, 1 << 16, gpus_per_node, err);
-        }
-        json_close(document);
-        return read;
+        TRY(json_read_text("comparison", results[result].result_json, memory, &root, err));
+        const json_value per_rank = json_member(root, "gpus_per_rank");
+        const json_value per_node = json_member(root, "gpus_per_node");
+        if (json_is_missing(per_rank) || json_is_missing(per_node)) return STATUS_OK;
+        TRY(json_int(per_rank, 1, 1 << 16, gpus_per_rank, err));
+        return json_int(per_node, 1, 1 << 16, gpus_per_node, err);
     }
     return STATUS_OK;
 }

@@ -269,13 +269,13 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
 static status decide(arena *memory, plan_run *run, error_message *err)
 {
     bal_problem *problem = &run->problem;
-    plan_player player = {
-        .problem = problem, .schedule = run->schedule, .scratch = arena_create(ARENA_BLOCK_BYTES)};
+    plan_player player = {.problem = problem,
+                          .schedule = run->schedule,
+                          .scratch = arena_within(memory, ARENA_BLOCK_BYTES)};
     const bal_evaluator evaluator = {.context = &player, .iteration_ns = play};
     if (run->schedule != NULL && problem->microbatch_count > 0) problem->evaluator = &evaluator;
     const status result = bal_balance(run->balancer, problem, memory, &run->answer, err);
     problem->evaluator = NULL;
-    arena_destroy(player.scratch);
     return result;
 }
 
@@ -448,13 +448,11 @@ static status write_plan(bal_plan plan, const char *path, arena *memory, error_m
         ranks[rank] = rank;
     }
     plan.stage_ranks = ranks;
-    text_buffer out = {0};
+    text_buffer out = {.memory = memory};
     json_writer writer = json_writer_init(&out);
     bal_plan_write(&plan, &writer);
     text_append(&out, "\n");
-    const status result = file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return result;
+    return file_write(path, out.bytes, out.length, err);
 }
 
 /// Programs that asked for JSON learn the reason there too.

@@ -167,9 +167,8 @@ status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
 }
 
 /// The loads: the document itself, or what that of `dynmo model --json` holds under this key.
-static json_value loads_in(const json_document *document)
+static json_value loads_in(json_value root)
 {
-    const json_value root = json_root(document);
     const json_value loads = json_member(root, "loads");
     return json_is_object(loads) && json_is_string(json_member(root, "model")) ? loads : root;
 }
@@ -179,9 +178,7 @@ status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = cli_plan_loads_of(loads_in(document), shape, memory, problem, err);
-    json_close(document);
-    return result;
+    return cli_plan_loads_of(loads_in(json_keep(document, memory)), shape, memory, problem, err);
 }
 
 /// Sums over samples, and room for their means.
@@ -262,9 +259,8 @@ status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_s
 {
     trace_store *store = NULL;
     bal_problem made = problem_of(shape);
-    TRY(trace_store_open(path, TRACE_READ, &store, err));
-    const status result = mean_costs(store, first, last, memory, &made.layers, sample_count, err);
-    trace_store_close(store);
-    if (result == STATUS_OK) *problem = made;
-    return result;
+    TRY(trace_store_open_within(path, TRACE_READ, memory, &store, err));
+    TRY(mean_costs(store, first, last, memory, &made.layers, sample_count, err));
+    *problem = made;
+    return STATUS_OK;
 }

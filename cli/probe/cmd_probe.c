@@ -180,20 +180,15 @@ static status measure_device(const probe_request *request, arena *memory, cli_pr
 static status write_file(const probe_request *request, const cli_probe_report *report,
                          const cli_probe_result *result, arena *memory, error_message *err)
 {
-    text_buffer file = {0};
+    text_buffer file = {.memory = memory};
     json_document *document = NULL;
     model_hardware hardware;
     cli_probe_write_hardware(report, result, &file);
-    status written = json_open_bytes("what was measured", file.bytes, file.length, &document, err);
-    if (written == STATUS_OK) {
-        written = model_hardware_read(document, report->name, memory, &hardware, err);
-        json_close(document);
-    }
-    if (written == STATUS_OK && request->output != NULL) {
-        written = file_write(request->output, file.bytes, file.length, err);
-    }
-    text_free(&file);
-    return written;
+    TRY(json_open_bytes("what was measured", file.bytes, file.length, &document, err));
+    json_keep(document, memory);
+    TRY(model_hardware_read(document, report->name, memory, &hardware, err));
+    if (request->output == NULL) return STATUS_OK;
+    return file_write(request->output, file.bytes, file.length, err);
 }
 
 static status report_all(const cli_arguments *arguments, const probe_request *request,

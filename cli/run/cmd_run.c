@@ -333,16 +333,14 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, tex
 static status run_and_free(const cli_arguments *arguments, const cli_run_request *request,
                            text_buffer *out, error_message *err)
 {
-    run_state *state = memory_array(1, sizeof *state);
+    arena *memory = arena_create(ARENA_BLOCK_BYTES);
+    run_state *state = arena_array(memory, 1, sizeof *state);
     state->request = *request;
-    state->memory = arena_create(ARENA_BLOCK_BYTES);
+    state->memory = memory;
     const status ended = run_prepared(arguments, state, out, err);
     if (state->abandoned_rank_count > 0) return ended; // they end with the process
-    cli_run_outcome_free(&state->outcome);
     exec_training_text_free(&state->text);
-    cli_run_study_close(&state->opened);
-    arena_destroy(state->memory);
-    free(state);
+    arena_destroy(memory);
     return ended;
 }
 

@@ -62,13 +62,12 @@ typedef struct cli_run_study {
 /// With a device that trains, --model alone will do.
 ///
 /// @param memory for strings, the plan and the study
-/// @param opened must stay where it is; release with cli_run_study_close, also on failure
+/// @param opened must stay where it is
 /// @return STATUS_IO, STATUS_FORMAT as the file's reader; STATUS_INVALID naming the option that is
 ///         missing, the row that is not there, or the plan's number of layers and that of the
 ///         costs; STATUS_UNSUPPORTED naming a key of the study that the device does not do
 status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run_study *opened,
                           error_message *err);
-void cli_run_study_close(cli_run_study *opened);
 
 /// Reads what is trained: the transformer that the study's model describes, and the mechanism that
 /// its "execution" names; of a model whose layers have experts that is mixture of experts.
@@ -145,7 +144,6 @@ typedef struct cli_run_outcome {
 /// @param memory of its arrays
 void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *request,
                           const cli_run_study *opened, arena *memory);
-void cli_run_outcome_free(cli_run_outcome *outcome);
 
 /// Takes an iteration in.
 status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *iteration,

@@ -89,7 +89,8 @@ static status begin_run(cli_run_files *files, arena *memory, error_message *err)
     files->course = (ana_course){.memory = memory};
     TRY(trace_store_open(files->request->store, TRACE_WRITE, &files->run_store, err));
     TRY(ana_recording_begin(files->run_store, TRACE_RUN_EXEC, &files->opened->setup,
-                            files->request->command_line, DYNMO_VERSION, &files->recording, err));
+                            files->request->command_line, DYNMO_VERSION, memory, &files->recording,
+                            err));
     const ana_listener listener = ana_recording_listener(files->recording);
     return listener.begin_row(listener.sink.context, files->opened->row, err);
 }

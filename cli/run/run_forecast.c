@@ -1,6 +1,8 @@
 /// How the forecast of a run is told: what the simulator said from the first warm iterations.
 #include "cli/run/run.h"
 
+#include "balance/schedule/schedule.h"
+
 #include <math.h>
 
 /// What the times are compared by: their names in JSON and for people.
@@ -8,7 +10,6 @@ enum { PART_COUNT = 5 };
 static const char *const part_keys[PART_COUNT] = {"ops", "messages", "gaps", "reduction", "step"};
 static const char *const part_names[PART_COUNT] = {"ops", "messages", "gaps of the host",
                                                    "reduction", "optimizer step"};
-static const char *const kind_names[OP_KIND_COUNT] = {"F", "B", "W", "BW"};
 
 bool cli_run_has_forecast(const cli_run_request *request)
 {
@@ -53,7 +54,8 @@ void cli_run_forecast_write(const cli_run_outcome *outcome, json_writer *writer)
     json_put_double(writer, "tolerance", outcome->request->tolerance);
     json_put_object(writer, "error_of_kind");
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        if (find_kind(forecast, kind, &error)) json_put_double(writer, kind_names[kind], error);
+        if (find_kind(forecast, kind, &error))
+            json_put_double(writer, bal_op_kind_names[kind], error);
     }
     json_end_object(writer);
     json_put_object(writer, "error_from");
@@ -85,7 +87,7 @@ void cli_run_forecast_print(const cli_run_outcome *outcome, text_buffer *out)
                 ana_forecast_error_ratio(forecast) * 100);
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (!find_kind(forecast, kind, &error)) continue;
-        text_format(out, " %s %+.2f %%", kind_names[kind], error * 100);
+        text_format(out, " %s %+.2f %%", bal_op_kind_names[kind], error * 100);
     }
     text_append(out, "\n  the error comes from");
     list_parts(forecast, part);

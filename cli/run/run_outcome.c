@@ -18,7 +18,7 @@ void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *reque
     *outcome = (cli_run_outcome){
         .request = request,
         .opened = opened,
-        .scratch = arena_create(SCRATCH_BLOCK_BYTES),
+        .scratch = arena_within(memory, SCRATCH_BLOCK_BYTES),
         .iteration_max = opened->setup.iteration_count,
         .memory = memory,
         .experts = {.rank_count = request->learns ? opened->study.parallel.expert : 1},
@@ -27,16 +27,10 @@ void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *reque
         .iteration_ns = arena_array(memory, iterations, sizeof *outcome->iteration_ns),
         .plan_hash = arena_array(memory, iterations, sizeof *outcome->plan_hash),
         .loss_hash = FILE_HASH_START,
-        .forecast = {.warmup_count = request->warmup_count},
+        .forecast = {.warmup_count = request->warmup_count,
+                     .memory = arena_within(memory, 1 << 14)},
         .replay_ns = -1,
     };
-}
-
-void cli_run_outcome_free(cli_run_outcome *outcome)
-{
-    ana_forecast_free(&outcome->forecast);
-    arena_destroy(outcome->scratch);
-    outcome->scratch = NULL;
 }
 
 static uint64_t plan_hash(const bal_training_iteration *record, int chunk_count)

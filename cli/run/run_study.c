@@ -53,16 +53,18 @@ static void write_changes(const cli_run_request *request, bool needs_hardware, t
 }
 
 /// A study around a plan: its schedule and sizes, kept as it is.
-static void write_plan_study(const bal_plan *plan, text_buffer *out)
+static const char *write_plan_study(const bal_plan *plan, arena *memory)
 {
-    text_format(out,
+    text_buffer out = {.memory = memory};
+    text_format(&out,
                 "{\"schema\":\"dynmo-study/1\",\"balancing\":[{\"balancer\":\"even\"}],"
                 "\"training\":{\"microbatches\":%d,\"data_parallel\":%d},"
                 "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"",
                 plan->microbatch_count, plan->data_parallel, plan->rank_count, plan->schedule);
-    if (plan->chunk_count > 1) text_format(out, ",\"chunks\":%d", plan->chunk_count);
-    if (plan->first_stage_whole) text_append(out, ",\"first_stage_backward\":\"whole\"");
-    text_append(out, "}}");
+    if (plan->chunk_count > 1) text_format(&out, ",\"chunks\":%d", plan->chunk_count);
+    if (plan->first_stage_whole) text_append(&out, ",\"first_stage_backward\":\"whole\"");
+    text_append(&out, "}}");
+    return out.bytes;
 }
 
 static status check_costs_of_plan(const cli_run_request *request, error_message *err)
@@ -84,25 +86,21 @@ static status check_costs_of_plan(const cli_run_request *request, error_message 
 
 /// Reads the file's text; of a plan the plan, and the text of a study around it.
 static status read_text(const cli_run_request *request, const char *bytes, size_t length,
-                        arena *memory, cli_run_study *opened, text_buffer *text, error_message *err)
+                        arena *memory, cli_run_study *opened, const char **text, error_message *err)
 {
     json_document *document = NULL;
-    TRY(json_open_bytes(request->path, bytes, length, &document, err));
-    const json_value root = json_root(document);
-    const json_value schema = json_member(root, "schema");
     const char *name = "";
+    *text = bytes;
+    TRY(json_open_bytes(request->path, bytes, length, &document, err));
+    const json_value root = json_keep(document, memory);
+    const json_value schema = json_member(root, "schema");
     if (json_is_string(schema)) json_string(schema, &name, NULL);
-    status result = STATUS_OK;
-    if (strncmp(name, "dynmo-plan/", strlen("dynmo-plan/")) != 0) {
-        text_append_bytes(text, bytes, length);
-    } else {
-        result = bal_plan_read(root, memory, &opened->plan, err);
-        opened->has_plan = result == STATUS_OK;
-        if (result == STATUS_OK) result = check_costs_of_plan(request, err);
-        if (result == STATUS_OK) write_plan_study(&opened->plan, text);
-    }
-    json_close(document);
-    return result;
+    if (strncmp(name, "dynmo-plan/", strlen("dynmo-plan/")) != 0) return STATUS_OK;
+    TRY(bal_plan_read(root, memory, &opened->plan, err));
+    opened->has_plan = true;
+    TRY(check_costs_of_plan(request, err));
+    *text = write_plan_study(&opened->plan, memory);
+    return STATUS_OK;
 }
 
 /// What is executed is a study of this row alone.
@@ -165,21 +163,15 @@ static status check_iterations(const cli_run_request *request, const cli_run_stu
                      request->path, count, CLI_RUN_ITERATIONS_MAX);
 }
 
-static status open_text(const cli_run_request *request, const text_buffer *text, arena *memory,
+static status open_text(const cli_run_request *request, const char *text, arena *memory,
                         cli_run_study *opened, error_message *err)
 {
     const bool lacks_hardware = opened->has_plan && request->learns && request->hardware == NULL;
-    text_buffer changes = {0};
-    text_buffer changed = {0};
+    text_buffer changes = {.memory = memory};
+    text_buffer changed = {.memory = memory};
     write_changes(request, lacks_hardware, &changes);
-    status result = json_change(request->path, text->bytes, changes.bytes, &changed, err);
-    if (result == STATUS_OK) {
-        result =
-            ana_study_open_text(request->path, changed.bytes, "{}", memory, &opened->study, err);
-    }
-    text_free(&changes);
-    text_free(&changed);
-    return result;
+    TRY(json_change(request->path, text, changes.bytes, &changed, err));
+    return ana_study_open_text(request->path, changed.bytes, "{}", memory, &opened->study, err);
 }
 
 /// Adds the ranks that are made slow to those that the study has.
@@ -283,14 +275,12 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
 {
     char *bytes = NULL;
     size_t length = 0;
-    text_buffer text = {0};
+    const char *text = NULL;
     memset(opened, 0, sizeof *opened);
     TRY(file_read(request->path, FILE_BYTES_MAX, &bytes, &length, err));
-    status result = read_text(request, bytes, length, memory, opened, &text, err);
-    free(bytes);
-    if (result == STATUS_OK) result = open_text(request, &text, memory, opened, err);
-    text_free(&text);
-    TRY(result);
+    arena_own(memory, bytes, free);
+    TRY(read_text(request, bytes, length, memory, opened, &text, err));
+    TRY(open_text(request, text, memory, opened, err));
     TRY(choose_row(request, opened, err));
     TRY(refuse_unplayed(request, opened, err));
     take_row(opened);
@@ -298,10 +288,4 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     TRY(ana_setup_open(&opened->study, NULL, memory, &opened->setup, err));
     TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
-}
-
-void cli_run_study_close(cli_run_study *opened)
-{
-    ana_setup_close(&opened->setup);
-    ana_study_close(&opened->study);
 }

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/option_values.h"
 
-#include "analysis/report/perfetto.h"
+#include "analysis/report/timeline_file.h"
 #include "balance/metrics.h"
 #include "balance/plan.h"
 #include "balance/schedule/closed_form.h"
@@ -307,11 +307,9 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
     };
     shown.timeline.schedule = &shown.schedule;
     const ana_timeline *const timelines[] = {&shown};
-    text_buffer out = {0};
+    text_buffer out = {.memory = memory};
     ana_perfetto_write(timelines, 1, memory, &out);
-    const status result = file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return result;
+    return file_write(path, out.bytes, out.length, err);
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,

@@ -229,9 +229,7 @@ static status read_file(const char *path, const cli_schedule_shape *shape, arena
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = read_document(json_root(document), path, shape, memory, costs, err);
-    json_close(document);
-    return result;
+    return read_document(json_keep(document, memory), path, shape, memory, costs, err);
 }
 
 status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
@@ -243,15 +241,4 @@ status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape
     bal_stage_costs_join_first(shape->placement, shape->rank_count, memory, &costs->stages);
     costs->is_equal = false;
     return STATUS_OK;
-}
-
-status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,
-                                const cli_schedule_shape *shape, arena *memory,
-                                cli_schedule_costs *costs, error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes(name, bytes, length, &document, err));
-    const status result = read_document(json_root(document), name, shape, memory, costs, err);
-    json_close(document);
-    return result;
 }

@@ -40,11 +40,6 @@ typedef struct cli_schedule_shape {
 status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
                                cli_schedule_costs *costs, error_message *err);
 
-/// As cli_schedule_costs_read, from bytes[length]; name stands for the path in messages.
-status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,
-                                const cli_schedule_shape *shape, arena *memory,
-                                cli_schedule_costs *costs, error_message *err);
-
 // The chart of `dynmo schedule`: a timeline as lines of text, a row per rank, where it fits a
 // terminal.
 

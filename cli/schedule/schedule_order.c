@@ -235,9 +235,7 @@ static status read_json(reading *order, const char *bytes, size_t length, bal_pl
 {
     json_document *document = NULL;
     TRY(json_open_bytes(order->path, bytes, length, &document, err));
-    const status result = read_json_rows(order, json_root(document), placement, err);
-    json_close(document);
-    return result;
+    return read_json_rows(order, json_keep(document, order->memory), placement, err);
 }
 
 /// The chunk of a stage under a placement, or -1 if the stage is not on the rank.
@@ -365,7 +363,6 @@ status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *sc
     char *bytes = NULL;
     size_t length = 0;
     TRY(file_read(path, ORDER_BYTES_MAX, &bytes, &length, err));
-    const status result = cli_schedule_order_parse(path, bytes, length, memory, schedule, err);
-    free(bytes);
-    return result;
+    arena_own(memory, bytes, free);
+    return cli_schedule_order_parse(path, bytes, length, memory, schedule, err);
 }

@@ -63,23 +63,20 @@ static status write_report(const cli_arguments *arguments, trace_store *store, a
         return STATUS_OK; // no run, but a trace of ops
     }
     TRY(opened);
-    if (recorded.comparison != NULL) open_timelines(store, &recorded, memory, pair, &report);
-    const status result = cli_has(arguments, "--figure")
-                              ? write_figure(arguments, &report, out, err)
-                              : ana_report_write(&report, out, err);
-    ana_recorded_close(&recorded);
-    return result;
+    if (!json_is_missing(recorded.comparison)) {
+        open_timelines(store, &recorded, memory, pair, &report);
+    }
+    return cli_has(arguments, "--figure") ? write_figure(arguments, &report, out, err)
+                                          : ana_report_write(&report, out, err);
 }
 
 static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
                   error_message *err)
 {
     trace_store *store = NULL;
-    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err));
-    status result = write_report(arguments, store, memory, out, err);
-    if (result == STATUS_OK) result = cli_write_output(arguments, out, err);
-    trace_store_close(store);
-    return result;
+    TRY(trace_store_open_within(cli_operand(arguments, 0), TRACE_READ, memory, &store, err));
+    TRY(write_report(arguments, store, memory, out, err));
+    return cli_write_output(arguments, out, err);
 }
 
 const cli_command cli_command_report = {

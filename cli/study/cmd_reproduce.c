@@ -4,28 +4,20 @@
 
 #include "analysis/paper/reproduction.h"
 
-static status play(const cli_arguments *arguments, ana_reproduction *reproduction, arena *memory,
-                   text_buffer *out, error_message *err)
-{
-    cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
-    const status played =
-        ana_reproduction_play(reproduction, cli_progress_step, &progress, memory, err);
-    cli_progress_end(&progress);
-    TRY(played);
-    (cli_has(arguments, "--json") ? ana_reproduction_write : ana_reproduction_print)(reproduction,
-                                                                                     out);
-    return STATUS_OK;
-}
-
 static status reproduce(const cli_arguments *arguments, arena *memory, text_buffer *out,
                         error_message *err)
 {
     ana_reproduction reproduction;
-    TRY(ana_reproduction_open(cli_operands(arguments), cli_operand_count(arguments), &reproduction,
-                              err));
-    const status result = play(arguments, &reproduction, memory, out, err);
-    ana_reproduction_close(&reproduction);
-    return result;
+    TRY(ana_reproduction_open(cli_operands(arguments), cli_operand_count(arguments), memory,
+                              &reproduction, err));
+    cli_progress progress = cli_progress_begin("experiments", reproduction.experiment_count);
+    const status played =
+        ana_reproduction_play(&reproduction, cli_progress_step, &progress, memory, err);
+    cli_progress_end(&progress);
+    TRY(played);
+    (cli_has(arguments, "--json") ? ana_reproduction_write : ana_reproduction_print)(&reproduction,
+                                                                                     out);
+    return STATUS_OK;
 }
 
 const cli_command cli_command_reproduce = {

@@ -29,44 +29,30 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
 {
     ana_recording *recording = NULL;
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
-                            &recording, err));
+                            memory, &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     const status played = compare(setup, &listener, memory, comparison, err);
     return ana_recording_finish(recording, comparison, played, err);
 }
 
-static status play(const cli_arguments *arguments, const ana_setup *setup, trace_store **store,
-                   arena *memory, ana_comparison *comparison, error_message *err)
+/// A store that is written to closes after the trace, which may be in it: the last to close it
+/// tidies.
+static status play(const cli_arguments *arguments, const ana_setup *setup, arena *memory,
+                   ana_comparison *comparison, error_message *err)
 {
     const char *path = cli_value(arguments, "--store");
-    if (path == NULL) return compare(setup, NULL, memory, comparison, err);
-    TRY(trace_store_open(path, TRACE_WRITE, store, err));
-    return compare_recorded(arguments, setup, *store, memory, comparison, err);
-}
-
-static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
-                       text_buffer *out, error_message *err)
-{
-    ana_setup setup;
-    ana_comparison comparison;
-    const status opened = ana_setup_open(study, NULL, memory, &setup, err);
-    if (opened != STATUS_OK) return error_about(err, opened, study->path);
     trace_store *store = NULL;
-    status result = play(arguments, &setup, &store, memory, &comparison, err);
-    result = error_about(err, result, study->path);
-    if (result == STATUS_OK && cli_has(arguments, "--json")) {
-        ana_comparison_write(&comparison, out);
-    } else if (result == STATUS_OK) {
-        ana_comparison_print(&comparison, out);
-    }
-    ana_setup_close(&setup);
-    trace_store_close(store); // after the trace, which may be in it: the last to close it tidies
-    return result;
+    if (path == NULL) return compare(setup, NULL, memory, comparison, err);
+    TRY(trace_store_open_within(path, TRACE_WRITE, memory, &store, err));
+    return compare_recorded(arguments, setup, store, memory, comparison, err);
 }
 
 static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
                   error_message *err)
 {
+    ana_study study;
+    ana_setup setup;
+    ana_comparison comparison;
     if (cli_has(arguments, "--keys")) {
         ana_study_keys_print(out);
         return STATUS_OK;
@@ -75,14 +61,13 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
         return error_set(err, STATUS_INVALID,
                          "dynmo simulate: needs a study; --keys lists what may stand in it");
     }
-    ana_study study;
-    status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
-                                   memory, &study, err);
-    if (result == STATUS_OK) {
-        result = simulate(arguments, &study, memory, out, err);
-        ana_study_close(&study);
-    }
-    return result;
+    TRY(ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"), memory, &study,
+                       err));
+    status result = ana_setup_open(&study, NULL, memory, &setup, err);
+    if (result == STATUS_OK) result = play(arguments, &setup, memory, &comparison, err);
+    if (result != STATUS_OK) return error_about(err, result, study.path);
+    (cli_has(arguments, "--json") ? ana_comparison_write : ana_comparison_print)(&comparison, out);
+    return STATUS_OK;
 }
 
 const cli_command cli_command_simulate = {

@@ -138,18 +138,12 @@ static status read_draft_options(const cli_arguments *arguments, arena *memory,
 }
 
 /// Reads a study that was made, so that nothing is written that cannot be played.
-static status check_made(const char *path, const text_buffer *text, error_message *err)
+static status check_made(const char *path, const char *text, arena *memory, error_message *err)
 {
     ana_matrix matrix;
     ana_study study;
-    arena *memory = arena_create(1 << 16);
-    status result = ana_matrix_open(path, text->bytes, memory, &matrix, err);
-    if (result == STATUS_OK) {
-        result = ana_study_open_text(path, matrix.base, "{}", memory, &study, err);
-        if (result == STATUS_OK) ana_study_close(&study);
-    }
-    arena_destroy(memory);
-    return result;
+    TRY(ana_matrix_open(path, text, memory, &matrix, err));
+    return ana_study_open_text(path, matrix.base, "{}", memory, &study, err);
 }
 
 /// Writes a study that was made, for its user to edit.
@@ -165,14 +159,16 @@ static status write_made(const char *path, const text_buffer *text, error_messag
 }
 
 static status make(const cli_arguments *arguments, arena *memory, const char **path,
-                   text_buffer *text, error_message *err)
+                   const char **text, error_message *err)
 {
     ana_draft_options options = {.model = NULL};
+    text_buffer made = {.memory = memory};
     TRY(read_draft_options(arguments, memory, &options, err));
-    TRY(ana_study_draft(&options, text, err));
+    TRY(ana_study_draft(&options, &made, err));
     *path = cli_value_or(arguments, "--output", "STUDY.json");
-    TRY(check_made(*path, text, err));
-    return write_made(*path, text, err);
+    *text = made.bytes;
+    TRY(check_made(*path, *text, memory, err));
+    return write_made(*path, &made, err);
 }
 
 /// The study that is named, or one that is made from --model and written.
@@ -182,20 +178,15 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
 static status read_study(const cli_arguments *arguments, arena *memory, const char **path,
                          const char **text, error_message *err)
 {
-    text_buffer made = {0};
     char *read = NULL;
     size_t length = 0;
     TRY(check_source(arguments, err));
-    *text = NULL;
     *path = cli_operand(arguments, 0);
-    status result = *path != NULL ? file_read(*path, STUDY_BYTES_MAX, &read, &length, err)
-                                  : make(arguments, memory, path, &made, err);
-    if (result == STATUS_OK) {
-        *text = arena_string(memory, read != NULL ? read : made.bytes);
-    }
-    free(read);
-    text_free(&made);
-    return result;
+    if (*path == NULL) return make(arguments, memory, path, text, err);
+    TRY(file_read(*path, STUDY_BYTES_MAX, &read, &length, err));
+    arena_own(memory, read, free);
+    *text = read;
+    return STATUS_OK;
 }
 
 // What is asked of it
@@ -203,7 +194,6 @@ static status read_study(const cli_arguments *arguments, arena *memory, const ch
 /// What there is to tell of a study.
 typedef struct answered {
     ana_whatif study;
-    json_document *document; // of the study, from which names are borrowed
     ana_uncertainty uncertainty;
     ana_certainty certainty;
     const ana_certainty *drawn; // certainty; NULL: nothing was drawn
@@ -225,13 +215,13 @@ static status read_limits(const cli_arguments *arguments, ana_whatif_options *op
 
 /// What study and command line say of draws.
 static status read_uncertainty(const cli_arguments *arguments, const char *path, const char *text,
-                               answered *found, error_message *err)
+                               arena *memory, answered *found, error_message *err)
 {
     ana_uncertainty *uncertainty = &found->uncertainty;
+    json_value root;
     int64_t seed = 0;
-    TRY(json_open_bytes(path, text, strlen(text), &found->document, err));
-    const json_value section = json_member(json_root(found->document), "uncertainty");
-    TRY(ana_uncertainty_read(section, uncertainty, err));
+    TRY(json_read_text(path, text, memory, &root, err));
+    TRY(ana_uncertainty_read(json_member(root, "uncertainty"), uncertainty, err));
     if (cli_has(arguments, "--draws")) uncertainty->draws_are_given = true;
     TRY(cli_int(arguments, "--draws", 0, ANA_DRAWS_MAX, uncertainty->draw_count,
                 &uncertainty->draw_count, err));
@@ -249,7 +239,6 @@ static status play_points(void *context, ana_spread *spread, error_message *err)
         .count = study->item_count,
         .context = study,
         .begin_worker = ana_point_worker_create,
-        .end_worker = ana_point_worker_destroy,
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };
@@ -275,20 +264,15 @@ static status find_answer(ana_spread *spread, arena *memory, answered *found, er
     return result;
 }
 
-static status write_csv(const char *path, const answered *found, error_message *err)
-{
-    text_buffer csv = {0};
-    ana_result_write_csv(&found->study, &csv);
-    const status written = file_write(path, csv.bytes, csv.length, err);
-    text_free(&csv);
-    return written;
-}
-
 static status tell(const cli_arguments *arguments, const answered *found, text_buffer *out,
                    error_message *err)
 {
-    const char *csv = cli_value(arguments, "--csv");
-    if (csv != NULL) TRY(write_csv(csv, found, err));
+    const char *path = cli_value(arguments, "--csv");
+    text_buffer csv = {.memory = found->study.memory};
+    if (path != NULL) {
+        ana_result_write_csv(&found->study, &csv);
+        TRY(file_write(path, csv.bytes, csv.length, err));
+    }
     if (!cli_has(arguments, "--json")) {
         return ana_result_print(&found->study, found->drawn, found->row_count, out, err);
     }
@@ -299,22 +283,19 @@ static status tell(const cli_arguments *arguments, const answered *found, text_b
 /// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
 static status keep_answer(const answered *found, ana_kept_run *kept, error_message *err)
 {
-    text_buffer answer = {0};
-    text_buffer printed = {0};
-    text_buffer words = {0};
+    arena *memory = found->study.memory;
+    text_buffer answer = {.memory = memory};
+    text_buffer printed = {.memory = memory};
+    text_buffer words = {.memory = memory};
     if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
     ana_result_write(&found->study, found->drawn, &answer);
-    status result = ana_result_print(&found->study, found->drawn, found->row_count, &printed, err);
+    TRY(ana_result_print(&found->study, found->drawn, found->row_count, &printed, err));
     json_writer writer = json_writer_init(&words);
     json_begin_object(&writer);
     json_put_string(&writer, "text", printed.bytes);
     json_end_object(&writer);
-    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "words", words.bytes, err);
-    if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "study", answer.bytes, err);
-    text_free(&answer);
-    text_free(&printed);
-    text_free(&words);
-    return result;
+    TRY(ana_kept_run_put_result(kept, "words", words.bytes, err));
+    return ana_kept_run_put_result(kept, "study", answer.bytes, err);
 }
 
 /// Plays and answers the whole study, with results kept if a store is named.
@@ -335,7 +316,7 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
 {
     static const char *const names[] = {"--seed", "--rank-by", "--draws", "--deadline",
                                         "--budget"}; // on which it depends what is played
-    text_buffer settings = {0};
+    text_buffer settings = {.memory = memory};
     bool is_part = false;
     text_format(&settings, "top=%d", found->row_count);
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
@@ -346,13 +327,9 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
                                     .settings = settings.bytes,
                                     .config_json = found->study.text,
                                     .config_path = found->study.path};
-    status result =
-        cli_shard_play(arguments, spread, &about, play_points, &found->study, &is_part, err);
-    if (result == STATUS_OK && !is_part) {
-        result = answer_whole(arguments, spread, &about, memory, found, out, err);
-    }
-    text_free(&settings);
-    return result;
+    TRY(cli_shard_play(arguments, spread, &about, play_points, &found->study, memory, &is_part,
+                       err));
+    return is_part ? STATUS_OK : answer_whole(arguments, spread, &about, memory, found, out, err);
 }
 
 /// Options that do not go together.
@@ -376,7 +353,7 @@ static status open_study(const cli_arguments *arguments, const char *path, const
                    &objective, err));
     options.objective = (ana_objective)objective;
     TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
-    TRY(read_uncertainty(arguments, path, text, found, err));
+    TRY(read_uncertainty(arguments, path, text, memory, found, err));
     options.calibration = found->uncertainty.calibration;
     return ana_whatif_open(path, text, &options, memory, &found->study, err);
 }
@@ -385,18 +362,14 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
                   error_message *err)
 {
     ana_spread spread;
-    answered found = {.document = NULL};
+    answered found = {.row_count = 0};
     const char *path = NULL;
     const char *text = NULL;
     TRY(cli_spread_open(arguments, &spread, err));
     TRY(check_options(arguments, &spread, err));
     TRY(read_study(arguments, memory, &path, &text, err));
-    status result = open_study(arguments, path, text, memory, &found, err);
-    if (result == STATUS_OK) {
-        result = play_study(arguments, &spread, memory, &found, out, err);
-    }
-    json_close(found.document);
-    return result;
+    TRY(open_study(arguments, path, text, memory, &found, err));
+    return play_study(arguments, &spread, memory, &found, out, err);
 }
 
 const cli_command cli_command_study = {

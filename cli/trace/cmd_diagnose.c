@@ -227,35 +227,20 @@ static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana
     return STATUS_OK;
 }
 
-static status diagnose_study(const cli_arguments *arguments, bool is_counts, const char *text,
-                             arena *memory, text_buffer *out, error_message *err)
-{
-    ana_study study;
-    ana_setup setup;
-    TRY(ana_study_open_text("diagnose", text, "{}", memory, &study, err));
-    status result = ana_setup_open(&study, NULL, memory, &setup, err);
-    if (result == STATUS_OK) {
-        result = diagnose_setup(arguments, is_counts, &setup, memory, out, err);
-        ana_setup_close(&setup);
-    }
-    ana_study_close(&study);
-    return result;
-}
-
 static status print_diagnosis(const cli_arguments *arguments, arena *memory, text_buffer *out,
                               error_message *err)
 {
     const bool is_counts = cli_has(arguments, "--model");
     ana_counted_run counts;
-    text_buffer study = {0};
+    ana_study study;
+    ana_setup setup;
+    text_buffer text = {.memory = memory};
     TRY(check_options(arguments, is_counts, err));
     if (is_counts) TRY(find_counts(arguments, memory, &counts, err));
-    status result = write_study(arguments, is_counts ? &counts : NULL, memory, &study, err);
-    if (result == STATUS_OK) {
-        result = diagnose_study(arguments, is_counts, study.bytes, memory, out, err);
-    }
-    text_free(&study);
-    return result;
+    TRY(write_study(arguments, is_counts ? &counts : NULL, memory, &text, err));
+    TRY(ana_study_open_text("diagnose", text.bytes, "{}", memory, &study, err));
+    TRY(ana_setup_open(&study, NULL, memory, &setup, err));
+    return diagnose_setup(arguments, is_counts, &setup, memory, out, err);
 }
 
 const cli_command cli_command_diagnose = {

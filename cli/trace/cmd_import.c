@@ -322,9 +322,16 @@ static status read_files(const cli_arguments *arguments, const trace_phase_map *
 }
 
 /// What fails later leaves nothing in the store.
-static status open_output(const cli_arguments *arguments, trace_store **store, error_message *err)
+static status open_output(const cli_arguments *arguments, arena *memory, trace_store **store,
+                          error_message *err)
 {
-    return trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, store, err);
+    return trace_store_open_within(cli_value(arguments, "--output"), TRACE_WRITE, memory, store,
+                                   err);
+}
+
+static void close_map(void *map)
+{
+    trace_phase_map_close(map);
 }
 
 static status run_profile(const cli_arguments *arguments, const char *const *endings,
@@ -341,19 +348,18 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     const bool keeps_gaps = info.gaps != TRACE_GAPS_LEAVE;
     if (cli_has(arguments, "--phase-map")) {
         TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
+        arena_own(memory, map, close_map);
     }
-    status result = read_files(arguments, map, profiler, memory, &import, err);
-    if (result == STATUS_OK) result = open_output(arguments, &store, err);
-    if (result == STATUS_OK) result = trace_import_write(&import, &info, store, &trace_id, err);
-    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &info, err);
-    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+    TRY(read_files(arguments, map, profiler, memory, &import, err));
+    TRY(open_output(arguments, memory, &store, err));
+    TRY(trace_import_write(&import, &info, store, &trace_id, err));
+    TRY(trace_by_id(store, trace_id, memory, &info, err));
+    if (cli_has(arguments, "--json")) {
         write_json(&import, &info, keeps_gaps, out);
-    } else if (result == STATUS_OK) {
+    } else {
         write_words(&import, &info, trace_store_path(store), keeps_gaps, out);
     }
-    trace_store_close(store);
-    trace_phase_map_close(map);
-    return result;
+    return STATUS_OK;
 }
 
 static status run_kineto(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -449,12 +455,10 @@ static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer
     int64_t trace_id = 0;
     TRY(read_options(arguments, endings, name, &info, err));
     const bool charges = info.gaps == TRACE_GAPS_CHARGE;
-    TRY(open_output(arguments, &store, err));
-    status result = add_csv(arguments, store, &info, &trace_id, err);
-    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &info, err);
-    if (result == STATUS_OK) result = report_csv(arguments, store, &info, charges, out, err);
-    trace_store_close(store);
-    return result;
+    TRY(open_output(arguments, memory, &store, err));
+    TRY(add_csv(arguments, store, &info, &trace_id, err));
+    TRY(trace_by_id(store, trace_id, memory, &info, err));
+    return report_csv(arguments, store, &info, charges, out, err);
 }
 
 /// Options of all three commands. @param if_default of --gaps, as a help line names it

@@ -1,6 +1,7 @@
 /// `dynmo import ops`: a run of which every op was recorded, into a store.
 #include "cli/commands.h"
 
+#include "analysis/check/check.h"
 #include "analysis/stragglers/op_graph.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -27,13 +28,6 @@ typedef struct imported {
     int64_t negative_ns;
     int64_t negative_count;
 } imported;
-
-static int compare_double(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
 
 /// Replays a step beside its record. @param error out: how far the replay is off, of the record
 static void replay_step(imported *all, const ana_op_step *step, double *error)
@@ -67,8 +61,7 @@ static status replay(imported *all, arena *memory, error_message *err)
         replay_step(all, &made, &errors[step]);
         arena_reset(scratch);
     }
-    qsort(errors, (size_t)count, sizeof *errors, compare_double);
-    all->error_median = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
+    all->error_median = ana_shift_median(errors, count); // which sorts them
     all->error_max = errors[count - 1];
     return STATUS_OK;
 }
@@ -167,6 +160,7 @@ static status read_file(imported *all, const char *columns, arena *memory, trace
     *file = trace_stream_input(stream);
     file->path = all->path;
     trace_stream_close(stream);
+    arena_own(memory, all->table.ops, free);
     TRY(result);
     result = replay(all, memory, err);
     if (result == STATUS_OK) return STATUS_OK;
@@ -206,19 +200,16 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
     cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
     all->path = cli_operand(arguments, 0);
     all->name = cli_value_or(arguments, "--name", name);
-    status result = read_file(all, cli_value(arguments, "--columns"), memory, &file, err);
-    if (result == STATUS_OK) {
-        result = trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err);
-    }
-    if (result == STATUS_OK) result = store_table(store, all, &file, err);
-    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+    TRY(read_file(all, cli_value(arguments, "--columns"), memory, &file, err));
+    TRY(trace_store_open_within(cli_value(arguments, "--output"), TRACE_WRITE, memory, &store,
+                                err));
+    TRY(store_table(store, all, &file, err));
+    if (cli_has(arguments, "--json")) {
         write_json(all, out);
-    } else if (result == STATUS_OK) {
+    } else {
         write_words(all, trace_store_path(store), out);
     }
-    trace_store_close(store);
-    free(all->table.ops);
-    return result;
+    return STATUS_OK;
 }
 
 const cli_command cli_command_import_ops = {

@@ -321,13 +321,8 @@ static status show_study(const cli_arguments *arguments, arena *memory, text_buf
                          of_store);
     }
     TRY(ana_study_open(cli_operand(arguments, 0), NULL, memory, &study, err));
-    status result = ana_setup_open(&study, NULL, memory, &setup, err);
-    if (result == STATUS_OK) {
-        result = show_c_l(arguments, &setup, memory, out, err);
-        ana_setup_close(&setup);
-    }
-    ana_study_close(&study);
-    return result;
+    TRY(ana_setup_open(&study, NULL, memory, &setup, err));
+    return show_c_l(arguments, &setup, memory, out, err);
 }
 
 static status check_options(const cli_arguments *arguments, error_message *err)
@@ -350,11 +345,9 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     if (is_study(cli_operand(arguments, 0))) return show_study(arguments, memory, out, err);
     shown show = {.json = cli_has(arguments, "--json"), .memory = memory, .out = out};
     TRY(check_options(arguments, err));
-    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
-    const status result = cli_has(arguments, "--loads") ? show_loads(&show, arguments, err)
-                                                        : show_contents(&show, err);
-    trace_store_close(show.store);
-    return result;
+    TRY(trace_store_open_within(cli_operand(arguments, 0), TRACE_READ, memory, &show.store, err));
+    return cli_has(arguments, "--loads") ? show_loads(&show, arguments, err)
+                                         : show_contents(&show, err);
 }
 
 const cli_command cli_command_show = {

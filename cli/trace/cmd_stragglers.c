@@ -45,20 +45,18 @@ static status find_step(const cli_arguments *arguments, const ana_op_run *run,
 /// What --timeline and --heat-map ask for.
 static status write_pictures(const cli_arguments *arguments, const ana_op_run *run,
                              const ana_slowdowns *slowdowns, const ana_causes *causes,
-                             error_message *err)
+                             arena *memory, error_message *err)
 {
     static const char *const options[] = {"--timeline", "--heat-map"};
     int step = 0;
     TRY(find_step(arguments, run, slowdowns, &step, err));
     for (int picture = 0; picture < 2; picture++) {
         const char *path = cli_value(arguments, options[picture]);
-        text_buffer out = {0};
+        text_buffer out = {.memory = memory};
         if (path == NULL) continue;
         if (picture == 0) ana_straggler_timelines(run, causes, step, &out);
         if (picture == 1) ana_straggler_heat_map(run, slowdowns, &out);
-        const status result = file_write(path, out.bytes, out.length, err);
-        text_free(&out);
-        TRY(result);
+        TRY(file_write(path, out.bytes, out.length, err));
     }
     return STATUS_OK;
 }
@@ -77,7 +75,7 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     TRY(read_layers(arguments, &run, memory, &layers, err));
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, layers, memory, &causes);
-    TRY(write_pictures(arguments, &run, &slowdowns, &causes, err));
+    TRY(write_pictures(arguments, &run, &slowdowns, &causes, memory, err));
     (cli_has(arguments, "--json") ? ana_stragglers_write : ana_stragglers_print)(&run, &slowdowns,
                                                                                  &causes, out);
     return STATUS_OK;

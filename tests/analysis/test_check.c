@@ -161,8 +161,8 @@ static bool is_said(const ana_check *check, const char *words)
     const ana_check_quantity *first = &check->quantities[check->first];
     bool found = strstr(check->cause.summary, words) != NULL ||
                  strstr(first->name, words) != NULL || strstr(first->detail, words) != NULL;
-    for (int line = 0; line < check->cause.evidence_count; line++) {
-        found = found || strstr(check->cause.evidence[line], words) != NULL;
+    for (int line = 0; line < check->cause.evidence.count; line++) {
+        found = found || strstr(check->cause.evidence.line[line], words) != NULL;
     }
     return found;
 }
@@ -234,7 +234,7 @@ TEST(missing_iterations_are_told_and_the_others_compared)
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
     assert_int_equal(check->pair_count, 32);
-    assert_non_null(strstr(check->notes[0], "lacks 7 iterations between 0 and 38"));
+    assert_non_null(strstr(check->notes.line[0], "lacks 7 iterations between 0 and 38"));
 }
 
 /// Runs SQL on a store, after its back.
@@ -282,8 +282,8 @@ TEST(a_run_that_was_interrupted_is_checked_as_far_as_it_went)
     require(ana_check_compare(observed(&plan), &measured, &options, memory, check, &why));
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
-    assert_non_null(strstr(check->notes[0], "is interrupted: only its 20 iterations"));
-    assert_non_null(strstr(check->notes[1], "peak memory is not known of both"));
+    assert_non_null(strstr(check->notes.line[0], "is interrupted: only its 20 iterations"));
+    assert_non_null(strstr(check->notes.line[1], "peak memory is not known of both"));
 }
 
 TEST(a_store_of_nonsense_is_refused_or_left_out)

@@ -32,20 +32,14 @@ static void open_study(const char *content)
     require(ana_setup_open(&study, NULL, memory, &setup, &why));
 }
 
-static void close_study(void)
-{
-    ana_setup_close(&setup);
-    ana_study_close(&study);
-}
-
 /// Plays a study into a store in memory.
 static trace_store *record(void)
 {
     trace_store *store = NULL;
     ana_recording *recording = NULL;
     assert_ok(trace_store_open_memory(&store, NULL));
-    assert_ok(
-        ana_recording_begin(store, TRACE_RUN_SIM, &setup, "dynmo simulate", "0", &recording, NULL));
+    assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &setup, "dynmo simulate", "0", memory,
+                                  &recording, NULL));
     const ana_listener listener = ana_recording_listener(recording);
     assert_ok(ana_compare(&setup, &listener, memory, &comparison, NULL));
     assert_ok(ana_recording_finish(recording, &comparison, STATUS_OK, NULL));
@@ -69,7 +63,6 @@ TEST(rows_are_relative_to_even_and_tuned)
     }
     // 8 microbatches of 1024 tokens in iteration_mean_ns.
     assert_close(even->per_second, 8 * 1024 * 1e9 / (double)even->iteration_mean_ns, 1e-6);
-    close_study();
 }
 
 TEST(a_row_that_fits_nowhere_is_an_outcome_until_all_are)
@@ -84,11 +77,9 @@ TEST(a_row_that_fits_nowhere_is_an_outcome_until_all_are)
     ana_comparison_print(&comparison, &out);
     assert_non_null(strstr(out.bytes, "infeasible: "));
     text_free(&out);
-    close_study();
     open_study(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
     assert_int_equal(ana_compare(&setup, NULL, memory, &comparison, &why), STATUS_INFEASIBLE);
     assert_true(strlen(why.message) > 0);
-    close_study();
 }
 
 TEST(the_record_holds_what_was_played)
@@ -118,17 +109,14 @@ TEST(the_record_holds_what_was_played)
     assert_ok(trace_run_plans(store, recorded.info.run_id, memory, &plans, &plan_count, &why));
     assert_true(plan_count >= recorded.series_count);
     for (int index = 0; index < plan_count; index++) {
-        json_document *document = NULL;
+        json_value root;
         bal_plan plan;
         const char *json = plans[index].plan_json;
-        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &why));
-        assert_ok(bal_plan_read(json_root(document), memory, &plan, &why));
+        assert_ok(json_read_text("plan", json, memory, &root, &why));
+        assert_ok(bal_plan_read(root, memory, &plan, &why));
         assert_int_equal(plan.rank_count, setup.machine.rank_count);
-        json_close(document);
     }
-    ana_recorded_close(&recorded);
     trace_store_close(store);
-    close_study();
 }
 
 TEST(a_store_without_a_simulation_is_told_apart)
@@ -176,7 +164,6 @@ TEST(what_a_row_is_compared_with_is_played_beside_it)
     }
     assert_close(product, row->speed_up, 1e-12);
     assert_true(row->relative_to_even == 0); // even is no row of this study
-    close_study();
 }
 
 TEST(the_record_follows_a_pipeline_that_shrinks)
@@ -207,7 +194,6 @@ TEST(the_record_follows_a_pipeline_that_shrinks)
     assert_true(cells < 12 * 4);         // it does shrink
     assert_int_equal(work_count, cells); // one for each rank in use
     trace_store_close(store);
-    close_study();
 }
 
 /// Every second iteration keeps its plan, and of the others more move than are kept.

@@ -1,7 +1,7 @@
 /// Convergence of averaging: graphs looked at edge by edge, eigenvalues against GSL's solver,
 /// max-neighbor against a second implementation bit for bit, the other schemes against rounds that
 /// prototypes took, potentials against their definition.
-#include "analysis/converge/converge_instance.h"
+#include "analysis/converge/converge_sweep.h"
 
 #include "tests/test.h"
 #include "tests/test_memory.h"

@@ -13,7 +13,6 @@ enum { DRAWS = 64, TEXT_BYTES = 2048 };
 /// Draws over points whose studies are opened one after the other.
 typedef struct fixture {
     ana_point_worker *worker;
-    json_document *section;
     ana_uncertainty uncertainty;
     ana_draws draws;
     char texts[4][TEXT_BYTES];
@@ -24,17 +23,11 @@ static fixture opened;
 static void open_fixture(const char *section)
 {
     opened = (fixture){0};
-    opened.worker = ana_point_worker_create();
-    assert_ok(json_open_bytes("s.json", section, strlen(section), &opened.section, NULL));
-    assert_ok(ana_uncertainty_read(json_root(opened.section), &opened.uncertainty, NULL));
+    opened.worker = ana_point_worker_create(memory);
+    json_value read;
+    assert_ok(json_read_text("s.json", section, memory, &read, NULL));
+    assert_ok(ana_uncertainty_read(read, &opened.uncertainty, NULL));
     ana_draws_init(&opened.uncertainty, 4, memory, &opened.draws);
-}
-
-static int close_fixture(void **state)
-{
-    ana_point_worker_destroy(opened.worker);
-    json_close(opened.section);
-    return 0;
 }
 
 static status add_point(const char *hardware, int microbatch_size, error_message *err)
@@ -62,7 +55,7 @@ static int find(const ana_draws *draws, const char *path, const char *scope)
     return -1;
 }
 
-TEST_BETWEEN(what_is_assumed_is_uncertain_for_each_kind_of_gpu, NULL, close_fixture)
+TEST(what_is_assumed_is_uncertain_for_each_kind_of_gpu)
 {
     int same = 0;
     open_fixture("{\"draws\":64,\"model_error\":0}");
@@ -87,7 +80,7 @@ TEST_BETWEEN(what_is_assumed_is_uncertain_for_each_kind_of_gpu, NULL, close_fixt
     assert_true(draws->points[1].has[second] && !draws->points[1].has[first]);
 }
 
-TEST_BETWEEN(values_are_stratified_and_the_same_at_all_points, NULL, close_fixture)
+TEST(values_are_stratified_and_the_same_at_all_points)
 {
     open_fixture("{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -108,7 +101,7 @@ TEST_BETWEEN(values_are_stratified_and_the_same_at_all_points, NULL, close_fixtu
 
 /// The cost model's error multiplies times: the same at equal points, and related at related ones,
 /// which are therefore told apart better than either is known.
-TEST_BETWEEN(related_points_share_the_error_of_the_cost_model, NULL, close_fixture)
+TEST(related_points_share_the_error_of_the_cost_model)
 {
     open_fixture("{\"draws\":64,\"model_error\":0.05}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -131,7 +124,7 @@ TEST_BETWEEN(related_points_share_the_error_of_the_cost_model, NULL, close_fixtu
 }
 
 /// A draw's study holds the drawn values; of a link the other half stays.
-TEST_BETWEEN(changes_put_the_values_into_the_study, NULL, close_fixture)
+TEST(changes_put_the_values_into_the_study)
 {
     text_buffer changes = {0};
     open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
@@ -151,7 +144,7 @@ TEST_BETWEEN(changes_put_the_values_into_the_study, NULL, close_fixture)
     text_free(&changes);
 }
 
-TEST_BETWEEN(whole_numbers_are_found_out, NULL, close_fixture)
+TEST(whole_numbers_are_found_out)
 {
     open_fixture("{\"draws\":64,\"assumed\":false,\"ranges\":{"
                  "\"training.microbatches\":[4,9],"
@@ -169,7 +162,7 @@ TEST_BETWEEN(whole_numbers_are_found_out, NULL, close_fixture)
     }
 }
 
-TEST_BETWEEN(what_the_study_does_not_take_is_refused_before_drawing, NULL, close_fixture)
+TEST(what_the_study_does_not_take_is_refused_before_drawing)
 {
     open_fixture("{\"ranges\":{\"training.microbatches\":[-4,9]}}");
     assert_ok(add_point("h100-sxm", 1, NULL));
@@ -179,7 +172,6 @@ TEST_BETWEEN(what_the_study_does_not_take_is_refused_before_drawing, NULL, close
         "s.json: ranges.training.microbatches: -4: s.json: "
         "training.microbatches: -4 is outside [1, ");
 
-    close_fixture(state);
     open_fixture("{\"ranges\":{\"training.profile_ns\":{\"factor\":[1,2]}}}");
     assert_fails(add_point("h100-sxm", 1, &why), STATUS_FORMAT,
                  "s.json: ranges.training.profile_ns: the study has no number "
@@ -188,11 +180,9 @@ TEST_BETWEEN(what_the_study_does_not_take_is_refused_before_drawing, NULL, close
 
 static status read_section(const char *text, ana_uncertainty *uncertainty, error_message *err)
 {
-    json_document *document = NULL;
-    assert_ok(json_open_bytes("s.json", text, strlen(text), &document, NULL));
-    const status result = ana_uncertainty_read(json_root(document), uncertainty, err);
-    json_close(document);
-    return result;
+    json_value read;
+    assert_ok(json_read_text("s.json", text, memory, &read, NULL));
+    return ana_uncertainty_read(read, uncertainty, err);
 }
 
 TEST(quantiles_are_those_of_the_distribution)

@@ -4,7 +4,7 @@
 #include "analysis/study/setup.h"
 #include "analysis/whatif/point.h"
 #include "base/json.h"
-#include "tests/test.h"
+#include "tests/test_memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,13 +21,8 @@ static ana_point_worker *worker;
 
 static int create_worker(void **state)
 {
-    worker = ana_point_worker_create();
-    return 0;
-}
-
-static int destroy_worker(void **state)
-{
-    ana_point_worker_destroy(worker);
+    open_memory(state);
+    worker = ana_point_worker_create(memory);
     return 0;
 }
 
@@ -213,7 +208,7 @@ static ana_model_inputs *find(ana_setup_cache *cache, int key)
 TEST(inputs_are_found_by_their_bytes_until_others_take_their_place)
 {
     (void)state;
-    ana_setup_cache *cache = ana_setup_cache_create(0);
+    ana_setup_cache *cache = ana_setup_cache_create(memory, 0);
     ana_model_inputs *first = find(cache, 0);
 
     assert_null(first->hardware.name);
@@ -229,7 +224,6 @@ TEST(inputs_are_found_by_their_bytes_until_others_take_their_place)
     find(cache, 1001)->hardware.name = "more";
     assert_non_null(find(cache, 0)->hardware.name);
     assert_null(find(cache, 1)->hardware.name);
-    ana_setup_cache_destroy(cache);
 }
 
 /// A study whose number of variant changes one value that costs depend on.
@@ -267,11 +261,9 @@ static double played_ns(ana_point_worker *by, int variant)
 TEST(points_cost_the_same_whatever_was_played_before)
 {
     double alone[16];
-    ana_point_worker *busy = ana_point_worker_create();
+    ana_point_worker *busy = ana_point_worker_create(memory);
     for (int variant = 0; variant < 16; variant++) {
-        ana_point_worker *fresh = ana_point_worker_create();
-        alone[variant] = played_ns(fresh, variant);
-        ana_point_worker_destroy(fresh);
+        alone[variant] = played_ns(ana_point_worker_create(memory), variant);
         assert_true(alone[variant] > 0);
         for (int other = 0; other < variant; other++) {
             assert_true(alone[variant] != alone[other]);
@@ -282,7 +274,6 @@ TEST(points_cost_the_same_whatever_was_played_before)
         const int variant = turn * 7 % 16;
         assert_true(played_ns(busy, variant) == alone[variant]);
     }
-    ana_point_worker_destroy(busy);
 }
 
 /// By the definition: six for each weight and token, and attention below its diagonal (of F and B,
@@ -304,5 +295,5 @@ TEST(flop_of_the_model_are_those_of_its_weights_and_attention)
 
 int main(void)
 {
-    return run_all_tests(create_worker, destroy_worker);
+    return run_all_tests(create_worker, close_memory);
 }

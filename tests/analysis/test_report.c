@@ -1,6 +1,5 @@
 /// Timelines as files: what is written reads back, and the Chrome trace is exact and complete; and
 /// the report.
-#include "analysis/report/perfetto.h"
 #include "analysis/report/report.h"
 #include "analysis/report/timeline_file.h"
 #include "sim/pipeline.h"
@@ -51,13 +50,13 @@ static void play(ana_timeline *timeline)
 TEST(what_is_written_reads_back)
 {
     text_buffer out = {0};
-    json_document *document = NULL;
+    json_value document;
     ana_timeline written;
     ana_timeline read;
     play(&written);
 
     ana_timeline_write(&written, &out);
-    assert_ok(json_open_bytes("t", out.bytes, out.length, &document, NULL));
+    assert_ok(json_read_text("t", out.bytes, memory, &document, NULL));
     assert_ok(ana_timeline_read(document, memory, &read, NULL));
 
     const int ops = written.schedule.first_op[RANKS];
@@ -71,7 +70,6 @@ TEST(what_is_written_reads_back)
     assert_int_equal(read.iteration, 7);
     assert_true(read.schedule.has_split);
     assert_memory_equal(read.memory_backward_input, memory_b, sizeof memory_b);
-    json_close(document);
     text_free(&out);
 }
 
@@ -87,14 +85,14 @@ static int occurrences(const char *text, const char *piece)
 TEST(the_chrome_trace_is_json_with_every_op_and_message)
 {
     text_buffer out = {0};
-    json_document *document = NULL;
+    json_value document;
     ana_timeline timeline;
     play(&timeline);
     const ana_timeline *const timelines[] = {&timeline, &timeline};
 
     ana_perfetto_write(timelines, 2, memory, &out);
 
-    assert_ok(json_open_bytes("t", out.bytes, out.length, &document, NULL));
+    assert_ok(json_read_text("t", out.bytes, memory, &document, NULL));
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"X\""), 2 * RANKS * MICROBATCHES * 3);
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"s\""), 2 * 2 * MICROBATCHES);
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"f\""), 2 * 2 * MICROBATCHES);
@@ -107,7 +105,6 @@ TEST(the_chrome_trace_is_json_with_every_op_and_message)
                "{\"ph\":\"X\",\"name\":\"F0\",\"pid\":1,\"tid\":1,\"ts\":1.012,\"dur\":2.002}"));
     assert_non_null(strstr(out.bytes, "rank 1: layers 3-4"));
     assert_non_null(strstr(out.bytes, "partition \\\"x\\\", iteration 7, zb-h1"));
-    json_close(document);
     text_free(&out);
 }
 
@@ -127,13 +124,12 @@ TEST(files_that_are_no_timelines_are_refused)
     };
 
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        json_document *document = NULL;
+        json_value document;
         ana_timeline timeline;
         const char *text = cases[index].text;
-        assert_ok(json_open_bytes("t", text, strlen(text), &document, &why));
+        assert_ok(json_read_text("t", text, memory, &document, &why));
         assert_fails(ana_timeline_read(document, memory, &timeline, &why), STATUS_FORMAT,
                      cases[index].message);
-        json_close(document);
     }
 }
 

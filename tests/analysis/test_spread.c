@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,16 +31,18 @@ struct work {
 static atomic_int begun_workers;
 static atomic_int ended_workers;
 
-static void *begin_worker(void)
-{
-    atomic_fetch_add(&begun_workers, 1);
-    return memory_array(1, 1);
-}
-
 static void end_worker(void *worker)
 {
-    free(worker);
+    (void)worker;
     atomic_fetch_add(&ended_workers, 1);
+}
+
+static void *begin_worker(arena *memory)
+{
+    void *worker = arena_array(memory, 1, 1);
+    atomic_fetch_add(&begun_workers, 1);
+    arena_own(memory, worker, end_worker);
+    return worker;
 }
 
 static status run(void *context, void *worker, int64_t item, text_buffer *result,
@@ -74,12 +75,8 @@ static status put(void *context, int64_t item, const text_buffer *result, error_
 static ana_items items_of(work *all, int64_t count)
 {
     all->last_put = -1;
-    return (ana_items){.count = count,
-                       .context = all,
-                       .begin_worker = begin_worker,
-                       .end_worker = end_worker,
-                       .run = run,
-                       .put = put};
+    return (ana_items){
+        .count = count, .context = all, .begin_worker = begin_worker, .run = run, .put = put};
 }
 
 /// Runs so many items on so many threads.

@@ -45,7 +45,6 @@ TEST(a_short_study_gets_stated_defaults)
     assert_int_equal(study.balancing_count, 5);
     assert_string_equal(study.balancings[0].label, "even");
     assert_string_equal(study.balancings[3].label, "partition on-change");
-    ana_study_close(&study);
 }
 
 TEST(values_carry_the_origin_that_the_study_states)
@@ -68,14 +67,12 @@ TEST(values_carry_the_origin_that_the_study_states)
     assert_int_equal(study.state_bytes_per_parameter, 18);
     assert_int_equal(study.inter_node.bytes_per_s, 7);
     assert_int_equal(study.intra_node.latency_ns, -1);
-    ana_study_close(&study);
 }
 
 TEST(the_command_line_overrides_where_costs_come_from)
 {
     open_study(STUDY(STAGES), "other.db");
     assert_string_equal(study.trace_path, "other.db");
-    ana_study_close(&study);
 }
 
 TEST(a_shipped_name_is_no_path_even_with_a_dot)
@@ -88,7 +85,6 @@ TEST(a_shipped_name_is_no_path_even_with_a_dot)
 
     assert_string_equal(study.model, "llama-moe-3.5b");
     assert_string_equal(study.hardware, hardware);
-    ana_study_close(&study);
 }
 
 TEST(a_row_says_how_it_looks_ahead_migrates_and_packs)
@@ -115,7 +111,6 @@ TEST(a_row_says_how_it_looks_ahead_migrates_and_packs)
     assert_string_equal(row[2].label, "diffusion threshold:0.05 foresight slack 0.03 relabel "
                                       "overlap hysteresis 0.01 repack published lend");
     assert_non_null(ana_inputs_find(&study.inputs, "balancing[2].migration.slack"));
-    ana_study_close(&study);
 }
 
 TEST(what_a_run_is_like_is_read)
@@ -152,7 +147,6 @@ TEST(what_a_run_is_like_is_read)
     assert_int_equal(read->links[0].first_iteration, 3);
     assert_int_equal(read->links[0].end_iteration, 6);
     assert_true(read->links[1].time_factor == 1);
-    ana_study_close(&study);
 }
 
 /// Messages that are more than the limits of a key, which cli/study_keys tries for every key there

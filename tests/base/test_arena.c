@@ -50,6 +50,30 @@ TEST(an_arena_within_another_ends_with_it)
     arena_destroy(owner);
 }
 
+static int released_things;
+
+/// Things are numbers: each is released once, after those that were handed over later.
+static void release_number(void *number)
+{
+    assert_int_equal(*(const int *)number, released_things--);
+}
+
+TEST(what_an_arena_owns_ends_with_it_the_last_first)
+{
+    int numbers[] = {1, 2, 3};
+    arena *memory = arena_create(64);
+    for (int round = 0; round < 2; round++) {
+        arena_own(memory, &numbers[0], release_number);
+        arena_own(memory, &numbers[1], release_number);
+        arena_own(arena_within(memory, 64), &numbers[2], release_number); // before its owner's
+        released_things = 3;
+        arena_reset(memory);
+        assert_int_equal(released_things, 0);
+    }
+    arena_destroy(memory);
+    assert_int_equal(released_things, 0);
+}
+
 static void take_from_arena(void)
 {
     arena_array(arena_create(64), SIZE_MAX / 2, 8);

@@ -136,7 +136,6 @@ static status check_point(const ana_matrix *matrix, int64_t number, error_messag
     arena *memory = arena_create(4096);
     const status result =
         ana_study_open_text("point", matrix->base, text.bytes, memory, &study, err);
-    if (result == STATUS_OK) ana_study_close(&study);
     arena_destroy(memory);
     text_free(&text);
     return result;
@@ -314,14 +313,16 @@ static status schedule_costs(const char *bytes, size_t count, arena *memory, err
          .microbatch_count = 2,
          .chunk_count = 2,
          .placement = BAL_PLACEMENT_BIDIRECTIONAL}};
+    char path[32];
+    const int file = file_of(bytes, count, path);
     status result = STATUS_OK;
     for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
         cli_schedule_costs costs;
-        result =
-            cli_schedule_costs_parse("input", bytes, count, &shapes[shape], memory, &costs, err);
+        result = cli_schedule_costs_read(path, &shapes[shape], memory, &costs, err);
         if (result != STATUS_OK) continue;
         assert(costs.stages.stage_count == shapes[shape].rank_count * shapes[shape].chunk_count);
     }
+    close(file);
     return result;
 }
 
@@ -348,7 +349,7 @@ static status sequence_lengths(const char *bytes, size_t count, arena *memory, e
 
 static void check_study(const ana_study *read)
 {
-    assert(read->name != NULL && read->document != NULL);
+    assert(read->name != NULL && !json_is_missing(read->root));
     assert((read->trace_path == NULL) == (read->model != NULL));
     assert(read->stage_count >= 1 && read->parallel.data >= 1 && read->parallel.tensor >= 1);
     assert(read->balancing_count >= 1 && read->balancing_count <= ANA_BALANCINGS_MAX);
@@ -373,10 +374,7 @@ static status study(const char *bytes, size_t count, arena *memory, error_messag
     ana_study read;
     const int file = file_of(bytes, count, path);
     const status result = ana_study_open(path, NULL, memory, &read, err);
-    if (result == STATUS_OK) {
-        check_study(&read);
-        ana_study_close(&read);
-    }
+    if (result == STATUS_OK) check_study(&read);
     close(file);
     return result;
 }

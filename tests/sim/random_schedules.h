@@ -140,7 +140,7 @@ static inline bool random_pairs(rng *generator, const bal_schedule *schedule)
             op++;
         }
     }
-    return bal_schedule_check(schedule, NULL, NULL) == STATUS_OK;
+    return bal_schedule_check(schedule, NULL) == STATUS_OK;
 }
 
 /// One random problem of up to 5 ranks, 3 chunks and 8 microbatches.

@@ -316,6 +316,19 @@ void trace_store_close(trace_store *store)
     free(store);
 }
 
+static void close_within(void *store)
+{
+    trace_store_close(store);
+}
+
+status trace_store_open_within(const char *path, trace_mode mode, arena *memory,
+                               trace_store **store, error_message *err)
+{
+    TRY(trace_store_open(path, mode, store, err));
+    arena_own(memory, *store, close_within);
+    return STATUS_OK;
+}
+
 const char *trace_store_path(const trace_store *store)
 {
     return store->path;

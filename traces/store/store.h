@@ -1,6 +1,7 @@
 /// The file that everything recorded goes into: one SQLite file for traces, plans and runs.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdint.h>
@@ -50,6 +51,10 @@ extern const char *const trace_status_names[TRACE_STATUS_COUNT];
 /// STATUS_FORMAT (so are views and triggers), and whatever reads rows returns STATUS_FORMAT where a
 /// column holds what it cannot (columns.h). Names are paths, never URIs.
 status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
+
+/// The same of a store that closes with memory.
+status trace_store_open_within(const char *path, trace_mode mode, arena *memory,
+                               trace_store **store, error_message *err);
 
 /// Opens a store without a file, which lives until it is closed.
 status trace_store_open_memory(trace_store **store, error_message *err);

@@ -1,7 +1,7 @@
 /// The claim about loads that pairs of nodes exchange: the model that the DynMo paper's proof is
 /// about (divisible load, coins, pairs that average; derivation in the folder's pages).
 #include "analysis/converge/converge_graph.h"
-#include "analysis/converge/converge_instance.h"
+#include "analysis/converge/converge_sweep.h"
 #include "analysis/converge/verdict/verdict.h"
 
 #include <stdlib.h>

@@ -58,12 +58,10 @@ status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options,
     ana_verdict made = {.claim = claim};
     ana_trying at = {.options = *options,
                      .memory = memory,
-                     .scratch = arena_create(SCRATCH_BYTES),
+                     .scratch = arena_within(memory, SCRATCH_BYTES),
                      .verdict = &made,
                      .err = err};
-    const status result = try_all(&at, claim);
-    arena_destroy(at.scratch);
-    TRY(result);
+    TRY(try_all(&at, claim));
     *verdict = made;
     return STATUS_OK;
 }
