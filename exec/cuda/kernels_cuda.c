@@ -203,11 +203,25 @@ static void cuda_close(exec_kernels *kernels)
 
 // What needs more than a kernel
 
+static void cuda_limit_rows(exec_kernels *kernels, const int *extent, int most)
+{
+    exec_cuda_queue *queue = &of(kernels)->queue;
+    queue->extent = extent;
+    queue->most = most;
+}
+
+/// cuBLASLt wants to be told the number of rows; where only the GPU knows it, they are a group.
 static void cuda_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a,
                         const void *b, void *c)
 {
     cuda_kernels *cuda = of(kernels);
     if (cuda->queue.failure.code != STATUS_OK) return;
+    if (cuda->queue.extent != NULL) {
+        const exec_groups only = {
+            .count = 1, .row_count = cuda->queue.most, .first = cuda->queue.extent};
+        cuda->table.group_matmul(kernels, shape, &only, a, b, c);
+        return;
+    }
     exec_cuda_products_multiply(cuda->products, cuda->queue.kind, shape, a, b, c,
                                 &cuda->queue.failure);
 }
@@ -308,6 +322,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .finish = cuda_finish,
                                  .close = cuda_close,
                                  .matmul = cuda_matmul,
+                                 .limit_rows = cuda_limit_rows,
                                  .sum_of_squares = cuda_sum_of_squares,
                                  .mark = cuda_mark,
                                  .mark_ns = cuda_mark_ns,

@@ -158,7 +158,7 @@ static status take_input(exec_learner *learner, const exec_step *step, const exe
     }
     TRY(exec_flow_pool_take(&learner->flows, out, err));
     if (input == NULL) {
-        memset((*out)->is_live, 1, (size_t)exec_model_row_count(&learner->model));
+        exec_flow_pool_fill(&learner->flows, *out);
         return STATUS_OK;
     }
     const int64_t expected = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
@@ -217,7 +217,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     const int microbatch = step->op.microbatch;
     exec_flow flow = {.values = buffer->values,
                       .row_count = rows,
-                      .is_live = buffer->is_live,
+                      .has_left = buffer->has_left,
                       .token = learner->token + microbatch * rows,
                       .target = learner->target + microbatch * rows,
                       .loss = learner->loss + microbatch * rows,

@@ -425,15 +425,17 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
     return 1;
 }
 
-/// Those whose decisions are made on the GPU.
 static int mechanisms_do_not_wait(void)
 {
-    static const exec_mechanism on_gpu[] = {
-        EXEC_DENSE, EXEC_MOE, EXEC_MOD, EXEC_PRUNING, EXEC_SPARSE_ATTENTION, EXEC_FREEZING};
     int failures = 0;
-    for (size_t index = 0; index < sizeof on_gpu / sizeof *on_gpu; index++) {
-        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, false);
-        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, true);
+    for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        const int measures = mechanism == EXEC_EARLY_EXIT ? EXEC_EXIT_MEASURE_COUNT : 1;
+        for (int measure = 0; measure < measures; measure++) {
+            for (int is_llama = 0; is_llama < 2; is_llama++) {
+                failures += ops_do_not_wait((exec_mechanism)mechanism, (exec_exit_measure)measure,
+                                            is_llama != 0);
+            }
+        }
     }
     return failures;
 }
