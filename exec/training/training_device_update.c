@@ -112,10 +112,30 @@ int64_t exec_learner_now_ns(const exec_device *device)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+status exec_learner_begin_sum(exec_learner *learner, exec_layer *layer, error_message *err)
+{
+    if (layer->is_frozen) return STATUS_OK;
+    return exec_group_sum_begin(learner->replicas, layer->gradient, (int64_t)layer->held_count,
+                                &learner->sums[learner->sum_count++], err);
+}
+
+status exec_learner_advance_sums(exec_learner *learner, bool waits, error_message *err)
+{
+    for (; learner->sum_done < learner->sum_count; learner->sum_done++) {
+        exec_group_sum *sum = &learner->sums[learner->sum_done];
+        TRY(exec_group_sum_advance(sum, waits, err));
+        if (!sum->is_done) break;
+    }
+    return STATUS_OK;
+}
+
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
     learner->replica_count = replicas->rank_count;
+    if (learner->overlap != BAL_REDUCTION_EXPOSED) {
+        return exec_learner_advance_sums(learner, true, err);
+    }
     const bool is_on_device =
         learner->kernels->table->stream != NULL && replicas->endpoint->transport->exchange != NULL;
     for (int row = 0; row < learner->report.layer_count; row++) {
