@@ -424,6 +424,15 @@ typedef struct exec_kernel_table {
     /// nowhere.
     void *(*stream)(exec_kernels *kernels);
 
+    // A second order of operations, for what goes on while others are computed; both NULL where
+    // operations are done when they return, or there is none.
+
+    /// What is enqueued from here on runs beside what is enqueued after the end: after all that has
+    /// been enqueued before, and in its order. Of operations only copy and add_floats.
+    void (*beside)(exec_kernels *kernels, bool begins);
+    /// What is enqueued from here on runs after all that has been enqueued beside.
+    void (*await_beside)(exec_kernels *kernels);
+
     // Memory from stage to stage of one process; both NULL where the host can copy it itself.
 
     /// Describes memory as it will be when all that is enqueued has run. It is copied into a buffer

@@ -86,13 +86,12 @@ static status begin_reduction(exec_learner *learner, const exec_iteration *itera
     learner->sum_count = learner->sum_done = 0;
     if (learner->overlap == BAL_REDUCTION_EXPOSED) return STATUS_OK;
     if (learner->replicas->rank_count == 1) learner->overlap = BAL_REDUCTION_EXPOSED;
-    if (learner->kernels->table->has_host_memory && learner->model.expert_exchange == NULL) {
-        return STATUS_OK;
-    }
-    return error_set(
-        err, STATUS_UNSUPPORTED, "reduction_overlap '%s': %s reduce gradients after the pipeline",
-        bal_reduction_overlap_names[iteration->reduction_overlap],
-        learner->model.expert_exchange != NULL ? "replicas that share experts" : "GPUs");
+    if (exec_learner_can_overlap(learner, learner->replicas)) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "reduction_overlap '%s': %s reduce gradients after the pipeline",
+                     bal_reduction_overlap_names[iteration->reduction_overlap],
+                     learner->model.expert_exchange != NULL ? "replicas that share experts"
+                                                            : "GPUs without NCCL");
 }
 
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
