@@ -121,14 +121,6 @@ status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t by
     return STATUS_OK;
 }
 
-status exec_holding_upload(exec_holding *holding, exec_buffers *buffers, const void *host,
-                           size_t bytes, void **taken, error_message *err)
-{
-    TRY(exec_holding_take(holding, buffers, bytes, taken, err));
-    buffers->kernels->table->to_device(buffers->kernels, *taken, host, bytes);
-    return STATUS_OK;
-}
-
 void exec_holding_give(exec_holding *holding, exec_buffers *buffers)
 {
     for (int index = 0; index < holding->region_count; index++) {

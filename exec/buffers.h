@@ -47,10 +47,5 @@ typedef struct exec_holding {
 status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes, void **region,
                          error_message *err);
 
-/// Takes a region and copies bytes of the host into it. Waits for nothing: host memory that may
-/// change before the copy is done has been read by then.
-status exec_holding_upload(exec_holding *holding, exec_buffers *buffers, const void *host,
-                           size_t bytes, void **region, error_message *err);
-
 /// Gives all regions back; the holding is empty then.
 void exec_holding_give(exec_holding *holding, exec_buffers *buffers);

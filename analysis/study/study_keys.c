@@ -164,7 +164,7 @@ static const ana_study_key keys[] = {
      OFFSET(gradient_bytes_per_parameter), .flags = ANA_KEY_NOT_LEARNT},
     {"training.reduction_overlap", ANA_KEY_CHOICE, "what hides the reduction of gradients", NULL, 0,
      BAL_REDUCTION_OVERLAP_COUNT - 1, BAL_REDUCTION_EXPOSED, OFFSET(run.reduction_overlap),
-     .names = bal_reduction_overlap_names, .flags = ANA_KEY_NOT_LEARNT},
+     .names = bal_reduction_overlap_names},
     {"training.step", ANA_KEY_SWITCH,
      "barrier: all wait for the norm of all gradients; post-validation: nobody does", NULL, 0, 1, 0,
      OFFSET(run.post_validation), .names = step_names, .flags = ANA_KEY_NOT_LEARNT},

@@ -218,6 +218,16 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
             "its blocks; ranks of cpu share them",
             study->path, study->parallel.expert);
     }
+    const int overlap = study->run.reduction_overlap;
+    const bool is_cuda =
+        strcmp(request->device, "cuda") == 0 && strcmp(request->transport, "nccl") != 0;
+    if (overlap != BAL_REDUCTION_EXPOSED && (is_cuda || study->parallel.expert > 1)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: training.reduction_overlap %s: %s gradients after the pipeline",
+                         study->path, bal_reduction_overlap_names[overlap],
+                         is_cuda ? "device cuda without transport nccl reduces"
+                                 : "replicas that share experts (training.expert_parallel) reduce");
+    }
     if (opened->row->information == BAL_INFORMATION_FORESIGHT) {
         return refuse(study, "balancing.information foresight",
                       "nobody knows what a device that trains will measure next", err);

@@ -155,6 +155,18 @@ static status list_chosen(exec_cuda_blocks *blocks, const exec_attention *shape,
     return STATUS_OK;
 }
 
+/// Blocks of rows that the device alone knows, made there.
+static status list_live(exec_cuda_blocks *blocks, const exec_attention *shape,
+                        exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
+{
+    const size_t words = (size_t)shape->block_count * BLOCK_WORDS;
+    TRY(grow(kernels, &blocks->device_chosen, &blocks->chosen_capacity, words, err));
+    exec_cuda_block *block = (exec_cuda_block *)blocks->device_chosen;
+    exec_cuda_list_live(kernels, lists, shape, block);
+    lists->block = block;
+    return STATUS_OK;
+}
+
 status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape,
                              exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
 {
@@ -168,5 +180,6 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
     }
     TRY(find_dense(blocks, shape, kernels, lists, err));
     lists->first_key = shape->first_key;
+    if (shape->live_first_row != NULL) return list_live(blocks, shape, kernels, lists, err);
     return shape->first_entry != NULL ? list_chosen(blocks, shape, kernels, lists, err) : STATUS_OK;
 }

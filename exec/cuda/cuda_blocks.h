@@ -27,10 +27,12 @@ typedef struct exec_cuda_blocks {
 } exec_cuda_blocks;
 
 /// Makes the lists of a shape and uploads them, unless they are there already; where key blocks are
-/// chosen, enqueues what reads these the other way.
+/// chosen, enqueues what reads these the other way; where the device alone knows the rows, what
+/// finds the blocks of those.
 ///
 /// @param kernels their backend: the lists are there for what it is told from now on
-/// @param lists   out: device pointers; those of chosen lists are valid until the next call
+/// @param lists   out: device pointers; those of chosen lists and of live rows are valid until the
+/// next call
 /// @return STATUS_UNSUPPORTED for blocks or heads that no kernel takes, naming both limits;
 ///         STATUS_NO_MEMORY
 status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape,

@@ -10,6 +10,10 @@ status exec_cuda_failure(int error, const char *call, error_message *err);
 /// The same of the driver API, a CUresult.
 status exec_cuda_driver_failure(int result, const char *call, error_message *err);
 
+/// Asks the driver for what contexts need that are made from here on, unless the environment says
+/// otherwise: before anything makes one, and before other threads read the environment.
+void exec_cuda_ask_driver(void);
+
 /// Returns from the function if the call of the runtime API fails.
 #define TRY_CUDA(call)                                                                             \
     do {                                                                                           \

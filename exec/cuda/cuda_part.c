@@ -56,11 +56,7 @@ static status own_device(CUdevice *device, error_message *err)
 /// Makes the primary context of the thread's GPU current, and tells the GPU.
 static status enter_device(CUdevice *device, error_message *err)
 {
-    // Hands of the host to the GPU: more than the default of 8, or streams of several stages share
-    // one. Read when the context is made.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    // A kernel that is loaded at its first launch may wait for those that run.
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    exec_cuda_ask_driver();
     const CUresult result = cuInit(0);
     if (result != CUDA_SUCCESS) {
         const char *name = "unknown error";
@@ -85,6 +81,8 @@ static status open_stream(exec_cuda_part *part, CUdevice device, error_message *
         cudaStream_t stream;
         TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
         part->stream = stream;
+        TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        part->beside = stream;
         part->multiprocessor_count = part->device_multiprocessor_count;
         return STATUS_OK;
     }
@@ -145,6 +143,7 @@ status exec_cuda_part_open(int place, int place_count, exec_cuda_part *part, err
 void exec_cuda_part_close(exec_cuda_part *part)
 {
     cudaStreamDestroy(part->stream);
+    if (part->beside != NULL) cudaStreamDestroy(part->beside);
     if (part->green_context == NULL) return;
     cuGreenCtxDestroy(part->green_context);
     pthread_mutex_lock(&split_lock);

@@ -17,6 +17,7 @@ typedef struct exec_cuda_part {
     int multiprocessor_count; // of this part
     int device_multiprocessor_count;
     void *stream;        // cudaStream_t
+    void *beside;        // a second one; NULL where the part is not the whole
     void *green_context; // CUgreenCtx, NULL where the part is the whole
 } exec_cuda_part;
 

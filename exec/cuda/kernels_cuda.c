@@ -41,6 +41,8 @@ typedef struct cuda_kernels {
     size_t staged_bytes; // of it
     cudaEvent_t *marks;  // [mark_count]
     int mark_count;
+    cudaEvent_t forked, joined; // between the stream and the one beside; NULL: there is none
+    bool is_beside;             // part.stream and part.beside have changed places
 } cuda_kernels;
 
 static cuda_kernels *of(exec_kernels *kernels)
@@ -172,6 +174,50 @@ static status cuda_finish(exec_kernels *kernels, error_message *err)
     return error_set(err, failure.code, "%s", failure.message);
 }
 
+// A stream beside
+
+static void swap_streams(cuda_kernels *cuda)
+{
+    void *other = cuda->part.beside;
+    cuda->part.beside = cuda->part.stream;
+    cuda->part.stream = cuda->queue.stream = other;
+    cuda->is_beside = !cuda->is_beside;
+}
+
+/// Has a stream wait for what another has been told so far.
+static void chain(cuda_kernels *cuda, void *from, cudaEvent_t event, void *to)
+{
+    cudaError_t error = cudaEventRecord(event, from);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(to, event, 0);
+    exec_cuda_note(&cuda->queue.base, (int)error, "an event between streams");
+}
+
+static void cuda_beside(exec_kernels *kernels, bool begins)
+{
+    cuda_kernels *cuda = of(kernels);
+    assert(begins != cuda->is_beside);
+    if (begins) chain(cuda, cuda->part.stream, cuda->forked, cuda->part.beside);
+    swap_streams(cuda);
+}
+
+static void cuda_await_beside(exec_kernels *kernels)
+{
+    cuda_kernels *cuda = of(kernels);
+    chain(cuda, cuda->part.beside, cuda->joined, cuda->part.stream);
+}
+
+static status make_beside(cuda_kernels *cuda, error_message *err)
+{
+    if (cuda->part.beside == NULL) return STATUS_OK;
+    TRY_CUDA(cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming));
+    TRY_CUDA(cudaEventCreateWithFlags(&cuda->joined, cudaEventDisableTiming));
+    cuda->table.beside = cuda_beside;
+    cuda->table.await_beside = cuda_await_beside;
+    return STATUS_OK;
+}
+
+// The end
+
 static void free_memory(cuda_kernels *cuda)
 {
     cudaFree(cuda->device_scratch);
@@ -188,7 +234,11 @@ static void free_memory(cuda_kernels *cuda)
 static void cuda_close(exec_kernels *kernels)
 {
     cuda_kernels *cuda = of(kernels);
+    if (cuda->is_beside) swap_streams(cuda);
     cudaStreamSynchronize(cuda->part.stream);
+    if (cuda->part.beside != NULL) cudaStreamSynchronize(cuda->part.beside);
+    if (cuda->forked != NULL) cudaEventDestroy(cuda->forked);
+    if (cuda->joined != NULL) cudaEventDestroy(cuda->joined);
     for (int number = 0; number < cuda->mark_count; number++) {
         cudaEventDestroy(cuda->marks[number]);
     }
@@ -203,11 +253,25 @@ static void cuda_close(exec_kernels *kernels)
 
 // What needs more than a kernel
 
+static void cuda_limit_rows(exec_kernels *kernels, const int *extent, int most)
+{
+    exec_cuda_queue *queue = &of(kernels)->queue;
+    queue->extent = extent;
+    queue->most = most;
+}
+
+/// cuBLASLt wants to be told the number of rows; where only the GPU knows it, they are a group.
 static void cuda_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a,
                         const void *b, void *c)
 {
     cuda_kernels *cuda = of(kernels);
     if (cuda->queue.failure.code != STATUS_OK) return;
+    if (cuda->queue.extent != NULL) {
+        const exec_groups only = {
+            .count = 1, .row_count = cuda->queue.most, .first = cuda->queue.extent};
+        cuda->table.group_matmul(kernels, shape, &only, a, b, c);
+        return;
+    }
     exec_cuda_products_multiply(cuda->products, cuda->queue.kind, shape, a, b, c,
                                 &cuda->queue.failure);
 }
@@ -308,6 +372,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .finish = cuda_finish,
                                  .close = cuda_close,
                                  .matmul = cuda_matmul,
+                                 .limit_rows = cuda_limit_rows,
                                  .sum_of_squares = cuda_sum_of_squares,
                                  .mark = cuda_mark,
                                  .mark_ns = cuda_mark_ns,
@@ -337,6 +402,7 @@ status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
     cuda->part = part;
     status opened = exec_cuda_products_open(&cuda->part, &cuda->products, err);
     if (opened == STATUS_OK) opened = make_stages(cuda, err);
+    if (opened == STATUS_OK) opened = make_beside(cuda, err);
     if (opened != STATUS_OK) {
         cuda_close(&cuda->queue.base);
         return opened;

@@ -130,6 +130,38 @@ static inline unsigned grid_for(size_t count)
     return (unsigned)(blocks < 4096 ? blocks : 4096);
 }
 
+/// How many of the rows that a kernel is given it works on (limit_rows).
+struct row_limit {
+    const int *count; // nullptr: all
+    int most;
+
+    __device__ bool excludes(int row) const
+    {
+        return count != nullptr && row >= *count;
+    }
+    __device__ int of(int rows) const
+    {
+        return count != nullptr ? min(rows, *count) : rows;
+    }
+    /// Of so many elements or packs of all rows.
+    __device__ size_t of_all(size_t all) const
+    {
+        return count != nullptr ? all / most * *count : all;
+    }
+};
+
+static inline row_limit limit_of(exec_kernels *kernels)
+{
+    const exec_cuda_queue *queue = (const exec_cuda_queue *)kernels;
+    return {queue->extent != nullptr ? queue->extent + 1 : nullptr, queue->most};
+}
+
+/// Whether so many elements, or those of each row where only some count, fill packs.
+static inline bool fills_packs(const row_limit &limit, size_t count, int pack_count)
+{
+    return (limit.count != nullptr ? count / limit.most : count) % pack_count == 0;
+}
+
 static inline bool is_bf16(exec_kernels *kernels)
 {
     return ((const exec_cuda_queue *)kernels)->kind == EXEC_CUDA_BF16;

@@ -19,6 +19,8 @@ typedef struct exec_cuda_queue {
     exec_kernels base; // first
     exec_cuda_kind kind;
     void *stream;          // cudaStream_t
+    const int *extent;     // of limit_rows; NULL: operations are over all rows
+    int most;              // that operations are given then
     error_message failure; // of the first operation that could not be enqueued, until finish
 } exec_cuda_queue;
 
@@ -91,6 +93,14 @@ bool exec_cuda_find_lists(exec_kernels *kernels, const exec_attention *shape,
 void exec_cuda_list_chosen(exec_kernels *kernels, const exec_cuda_lists *dense,
                            const exec_attention *shape, int stride, exec_cuda_block *block,
                            int *query_block);
+
+/// Makes blocks of rows that the device alone knows (shape->live_first_row): of those that are
+/// there lists are as dense, the others have no rows, and nothing is computed of them.
+///
+/// @param dense lists of as many rows as there may be
+/// @param block [block_count] out
+void exec_cuda_list_live(exec_kernels *kernels, const exec_cuda_lists *dense,
+                         const exec_attention *shape, exec_cuda_block *block);
 
 /// Whether the kernels of the matrix units take this shape (of bf16 values).
 bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape);

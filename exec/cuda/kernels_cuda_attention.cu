@@ -93,6 +93,7 @@ __global__ void attention_forward(exec_cuda_lists shape, const Value *qkv, Value
         factor[EXEC_CUDA_BLOCK_ROWS];
     const int query_block = shape.block_count - 1 - (int)blockIdx.x, head = blockIdx.y;
     const exec_cuda_block own = shape.block[query_block];
+    if (own.row_count == 0) return;
     const Value *of_head = qkv + head * size.width;
     load_tile(of_head, size.qkv_stride, own, size.width, query, size.pitch);
     if (threadIdx.x < EXEC_CUDA_BLOCK_ROWS) {
@@ -150,11 +151,11 @@ static size_t forward_bytes(const exec_cuda_lists *shape)
 
 /// row_dot[row][head] = the sum of output * output_gradient, one warp each.
 template <typename Value>
-__global__ void row_output_dots(exec_cuda_lists shape, const Value *output,
+__global__ void row_output_dots(row_limit limit, exec_cuda_lists shape, const Value *output,
                                 const Value *output_gradient, float *row_dot)
 {
     const int pair = (int)(blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_LANES);
-    if (pair >= shape.row_count * shape.head_count) return;
+    if (pair >= limit.of(shape.row_count) * shape.head_count) return;
     const size_t begin = (size_t)pair * shape.head_width; // rows are dense: [row][head][width]
     float sum = 0.0f;
     for (int column = threadIdx.x % WARP_LANES; column < shape.head_width; column += WARP_LANES) {
@@ -218,6 +219,7 @@ __global__ void key_value_gradients(exec_cuda_lists shape, const Value *qkv, con
     const backward_tiles tiles(shape);
     const int key_block = blockIdx.x, head = blockIdx.y;
     const exec_cuda_block own = shape.block[key_block];
+    if (own.row_count == 0) return;
     const Value *of_head = qkv + head * size.width;
     load_tile(of_head + size.output_stride, size.qkv_stride, own, size.width, tiles.key,
               size.pitch);
@@ -260,6 +262,7 @@ __global__ void query_gradients(exec_cuda_lists shape, const Value *qkv, const f
     const backward_tiles tiles(shape);
     const int query_block = shape.block_count - 1 - (int)blockIdx.x, head = blockIdx.y;
     const exec_cuda_block own = shape.block[query_block];
+    if (own.row_count == 0) return;
     const Value *of_head = qkv + head * size.width;
     load_tile(of_head, size.qkv_stride, own, size.width, tiles.query, size.pitch);
     load_tile(output_gradient + head * size.width, size.output_stride, own, size.width,
@@ -316,7 +319,7 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
     float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
     if (row_dot == nullptr) return;
     launch_either(row_output_dots<bf16>, row_output_dots<float>, warp_grid(pairs), 0, kernels,
-                  shape, output, output_gradient, row_dot);
+                  limit_of(kernels), shape, output, output_gradient, row_dot);
     if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
         return exec_cuda_attention_mma_backward(kernels, &shape, qkv, log_sum, output_gradient,
                                                 row_dot, qkv_gradient);

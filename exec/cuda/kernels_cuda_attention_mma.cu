@@ -171,6 +171,7 @@ __global__ void __launch_bounds__(MMA_LANES)
     const int output_stride = shape.head_count * WIDTH, stride = 3 * output_stride;
     const int warp_row = (int)threadIdx.x / WARP_LANES * WARP_ROWS;
     const exec_cuda_block own = shape.block[query_block];
+    if (own.row_count == 0) return;
     const int *list = shape.key_block + own.first_key_block;
     const bf16 *of_head = qkv + head * WIDTH;
     const float scale = rsqrtf((float)WIDTH) * LOG2_E;
@@ -261,6 +262,7 @@ __global__ void __launch_bounds__(MMA_LANES)
     const int output_stride = shape.head_count * WIDTH, stride = 3 * output_stride;
     const int warp_row = (int)threadIdx.x / WARP_LANES * WARP_ROWS;
     const exec_cuda_block own = shape.block[key_block];
+    if (own.row_count == 0) return;
     const int *list = shape.query_block + own.first_query_block;
     const float scale = rsqrtf((float)WIDTH);
 
@@ -327,6 +329,7 @@ __global__ void __launch_bounds__(MMA_LANES)
     const int output_stride = shape.head_count * WIDTH, stride = 3 * output_stride;
     const int warp_row = (int)threadIdx.x / WARP_LANES * WARP_ROWS;
     const exec_cuda_block own = shape.block[query_block];
+    if (own.row_count == 0) return;
     const int *list = shape.key_block + own.first_key_block;
     const bf16 *keys = qkv + output_stride + head * WIDTH, *values = keys + output_stride;
     const float scale = rsqrtf((float)WIDTH);

@@ -328,6 +328,30 @@ void exec_cuda_list_chosen(exec_kernels *kernels, const exec_cuda_lists *dense,
            shape->key_block, stride, block, query_block);
 }
 
+/// Of as many blocks for each sequence as its most rows have.
+__global__ void list_live(exec_cuda_lists dense, const int *first_row, int blocks_each,
+                          exec_cuda_block *block)
+{
+    const int own = (int)(blockIdx.x * BLOCK_LANES + threadIdx.x);
+    if (own >= dense.block_count) return;
+    const int sequence = own / blocks_each, place = own % blocks_each;
+    const int rows = first_row[sequence + 1] - first_row[sequence];
+    const int there = (rows + dense.block_rows - 1) / dense.block_rows;
+    exec_cuda_block made = dense.block[own];
+    made.first_row = first_row[sequence] + place * dense.block_rows;
+    made.row_count = place < there ? min(dense.block_rows, rows - place * dense.block_rows) : 0;
+    made.query_block_count = place < there ? there - place : 0;
+    block[own] = made;
+}
+
+void exec_cuda_list_live(exec_kernels *kernels, const exec_cuda_lists *dense,
+                         const exec_attention *shape, exec_cuda_block *block)
+{
+    const unsigned blocks = (unsigned)dense->block_count;
+    launch(list_live, (blocks + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, kernels, *dense,
+           shape->live_first_row, dense->block_count / shape->sequence_count, block);
+}
+
 void exec_cuda_fill_blocks(exec_kernel_table *table)
 {
     table->choose_blocks = enqueue_choose_blocks;

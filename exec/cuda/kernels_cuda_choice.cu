@@ -66,8 +66,99 @@ static void enqueue_gate_input(exec_kernels *kernels, const float *gate, float *
            gate, gradient, count);
 }
 
+/// One block: a lane has a piece of rows, so that they stay in order.
+__global__ void find_live(exec_live live)
+{
+    __shared__ int of_lane[BLOCK_LANES];
+    const int rows = live.sequence_count * live.sequence_length;
+    const int piece = (rows + BLOCK_LANES - 1) / BLOCK_LANES;
+    const int begin = min(rows, (int)threadIdx.x * piece), end = min(rows, begin + piece);
+    int own = 0;
+    for (int row = begin; row < end; row++) {
+        own += live.has_left[row] == 0;
+    }
+    of_lane[threadIdx.x] = own;
+    __syncthreads();
+    int place = 0;
+    for (int lane = 0; lane < (int)threadIdx.x; lane++) {
+        place += of_lane[lane];
+    }
+    for (int row = begin; row < end; row++) {
+        if (row % live.sequence_length == 0) live.first_row[row / live.sequence_length] = place;
+        if (live.has_left[row] == 0) live.row[place++] = row;
+    }
+    if (threadIdx.x != BLOCK_LANES - 1) return;
+    live.first_row[live.sequence_count] = live.extent[1] = place;
+    live.extent[0] = 0;
+}
+
+static void enqueue_find_live(exec_kernels *kernels, const exec_live *live)
+{
+    launch(find_live, 1, BLOCK_LANES, 0, kernels, *live);
+}
+
+/// As exec_cpu_is_saturated.
+__device__ inline bool is_saturated(const exec_compared &states, int row, double cosine)
+{
+    const double length = sqrt((double)states.before[row]) * sqrt((double)states.after[row]);
+    return length > 0 && (double)states.product[row] > cosine * length;
+}
+
+__global__ void leave_rows(row_limit limit, exec_leaving leaving, int rows)
+{
+    const int row = (int)(blockIdx.x * BLOCK_LANES + threadIdx.x);
+    if (row >= limit.of(rows)) return;
+    const bool leaves =
+        leaving.states.product != nullptr
+            ? is_saturated(leaving.states, row, leaving.threshold)
+            : (double)leaving.confidence[(size_t)row * leaving.stride] > leaving.threshold;
+    if (leaves) leaving.has_left[leaving.row[row]] = 1;
+}
+
+static void enqueue_leave_rows(exec_kernels *kernels, const exec_leaving *leaving, int rows)
+{
+    launch(leave_rows, (unsigned)((rows + BLOCK_LANES - 1) / BLOCK_LANES), BLOCK_LANES, 0, kernels,
+           limit_of(kernels), *leaving, rows);
+}
+
+/// One block; its first lane adds the gradients, in the order of rows.
+__global__ void judge_rows(row_limit limit, exec_compared states, double cosine, const float *bias,
+                           float scale, int rows, float *confidence, float *gradient,
+                           float *bias_gradient)
+{
+    __shared__ float of_lane[BLOCK_LANES];
+    const int count = limit.of(rows);
+    float sum = 0.0f;
+    for (int begin = 0; begin < count; begin += BLOCK_LANES) {
+        const int row = begin + (int)threadIdx.x;
+        if (row < count) {
+            const float target = is_saturated(states, row, cosine) ? 1.0f : 0.0f;
+            confidence[row] = 1.0f / (1.0f + expf(-(confidence[row] + *bias)));
+            of_lane[threadIdx.x] = gradient[row] = scale * (confidence[row] - target);
+        }
+        __syncthreads();
+        const int there = min((int)BLOCK_LANES, count - begin);
+        for (int lane = 0; threadIdx.x == 0 && lane < there; lane++) {
+            sum += of_lane[lane];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *bias_gradient = sum;
+}
+
+static void enqueue_judge_rows(exec_kernels *kernels, const exec_compared *states, double cosine,
+                               const float *bias, float scale, int rows, float *confidence,
+                               float *gradient, float *bias_gradient)
+{
+    launch(judge_rows, 1, BLOCK_LANES, 0, kernels, limit_of(kernels), *states, cosine, bias, scale,
+           rows, confidence, gradient, bias_gradient);
+}
+
 void exec_cuda_fill_choice(exec_kernel_table *table)
 {
     table->choose_rows = enqueue_choose_rows;
     table->gate_input = enqueue_gate_input;
+    table->find_live = enqueue_find_live;
+    table->leave_rows = enqueue_leave_rows;
+    table->judge_rows = enqueue_judge_rows;
 }

@@ -7,7 +7,7 @@
 
 enum { CHUNK_ROWS = 256, ROW_LANES = BLOCK_LANES / WARP_LANES };
 
-static int chunks_of(int rows)
+__host__ __device__ inline int chunks_of(int rows)
 {
     return (rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
 }
@@ -43,13 +43,14 @@ template <typename Value> struct norm_gradients {
 
 /// @param partial [SUMS][chunks][columns] out
 template <typename Source>
-__global__ void sum_chunks(Source source, int rows, int columns, float *partial)
+__global__ void sum_chunks(row_limit limit, Source source, int rows, int columns, float *partial)
 {
     constexpr int SUMS = Source::SUMS;
     __shared__ float of_lane[SUMS][ROW_LANES][WARP_LANES];
     const int lane = threadIdx.x % WARP_LANES, row_lane = threadIdx.x / WARP_LANES;
     const int column = blockIdx.x * WARP_LANES + lane, chunk = blockIdx.y;
-    const int end = min(rows, (chunk + 1) * CHUNK_ROWS);
+    const int end = min(limit.of(rows), (chunk + 1) * CHUNK_ROWS);
+    if (end <= chunk * CHUNK_ROWS) return;
     float sum[SUMS] = {};
     if (column < columns) {
         for (int row = chunk * CHUNK_ROWS + row_lane; row < end; row += ROW_LANES) {
@@ -71,8 +72,9 @@ __global__ void sum_chunks(Source source, int rows, int columns, float *partial)
 }
 
 /// sum[column] += chunks in ascending order
-__global__ void add_chunks(const float *partial, int chunks, int columns, float *sum)
+__global__ void add_chunks(row_limit limit, const float *partial, int rows, int columns, float *sum)
 {
+    const int chunks = chunks_of(limit.of(rows));
     const int column = blockIdx.x * BLOCK_LANES + threadIdx.x;
     if (column >= columns) return;
     float total = 0.0f;
@@ -85,8 +87,8 @@ __global__ void add_chunks(const float *partial, int chunks, int columns, float 
 static void add_chunks_to(exec_kernels *kernels, const float *partial, int rows, int columns,
                           float *sum)
 {
-    launch(add_chunks, (columns + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, kernels, partial,
-           chunks_of(rows), columns, sum);
+    launch(add_chunks, (columns + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, kernels,
+           limit_of(kernels), partial, rows, columns, sum);
 }
 
 template <typename Source>
@@ -98,7 +100,8 @@ static void sum_columns(exec_kernels *kernels, const Source &source, int rows, f
     float *partial = (float *)exec_cuda_scratch(kernels, Source::SUMS * sums * sizeof(float));
     if (partial == nullptr || rows == 0) return;
     const dim3 grid((columns + WARP_LANES - 1) / WARP_LANES, chunks_of(rows));
-    launch(sum_chunks<Source>, grid, BLOCK_LANES, 0, kernels, source, rows, columns, partial);
+    launch(sum_chunks<Source>, grid, BLOCK_LANES, 0, kernels, limit_of(kernels), source, rows,
+           columns, partial);
     add_chunks_to(kernels, partial, rows, columns, sum);
     if (second_sum != nullptr) add_chunks_to(kernels, partial + sums, rows, columns, second_sum);
 }

@@ -18,21 +18,29 @@ template <int BYTES> struct alignas(BYTES) piece {
 };
 
 template <int BYTES>
-__global__ void copy_pieces(piece<BYTES> *to, const piece<BYTES> *from, size_t count)
+__global__ void copy_pieces(row_limit limit, piece<BYTES> *to, const piece<BYTES> *from,
+                            size_t count)
 {
-    for (size_t index = first_index(); index < count; index += index_stride()) {
+    const size_t end = limit.of_all(count);
+    for (size_t index = first_index(); index < end; index += index_stride()) {
         to[index] = from[index];
     }
 }
 
-static void enqueue_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
+static void copy_bytes(exec_kernels *kernels, const row_limit &limit, void *to, const void *from,
+                       size_t bytes)
 {
-    if (is_wide(to) && is_wide(from) && bytes % 16 == 0) {
-        return launch(copy_pieces<16>, grid_for(bytes / 16), BLOCK_LANES, 0, kernels,
+    if (is_wide(to) && is_wide(from) && fills_packs(limit, bytes, 16)) {
+        return launch(copy_pieces<16>, grid_for(bytes / 16), BLOCK_LANES, 0, kernels, limit,
                       (piece<16> *)to, (const piece<16> *)from, bytes / 16);
     }
-    return launch(copy_pieces<1>, grid_for(bytes), BLOCK_LANES, 0, kernels, (piece<1> *)to,
+    return launch(copy_pieces<1>, grid_for(bytes), BLOCK_LANES, 0, kernels, limit, (piece<1> *)to,
                   (const piece<1> *)from, bytes);
+}
+
+static void enqueue_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
+{
+    return copy_bytes(kernels, limit_of(kernels), to, from, bytes);
 }
 
 template <typename To, typename From>
@@ -46,7 +54,7 @@ __global__ void convert(To *to, const From *from, size_t count)
 static void enqueue_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
 {
     if (!is_bf16(kernels)) {
-        if (values != from) enqueue_copy(kernels, values, from, count * sizeof(float));
+        if (values != from) copy_bytes(kernels, row_limit{}, values, from, count * sizeof(float));
         return;
     }
     return launch(convert<bf16, float>, grid_for(count), BLOCK_LANES, 0, kernels, (bf16 *)values,
@@ -56,7 +64,7 @@ static void enqueue_to_values(exec_kernels *kernels, const float *from, void *va
 static void enqueue_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
 {
     if (!is_bf16(kernels)) {
-        if (to != values) enqueue_copy(kernels, to, values, count * sizeof(float));
+        if (to != values) copy_bytes(kernels, row_limit{}, to, values, count * sizeof(float));
         return;
     }
     return launch(convert<float, bf16>, grid_for(count), BLOCK_LANES, 0, kernels, to,
@@ -97,10 +105,11 @@ struct gelu_gradient {
 
 /// to[i] = Function::of(to[i], from[i]); packs counts packs.
 template <typename Function, typename Value, int COUNT>
-__global__ void combine_elements(Value *to, const Value *from, size_t packs)
+__global__ void combine_elements(row_limit limit, Value *to, const Value *from, size_t packs)
 {
+    const size_t end = limit.of_all(packs);
     typedef pack<Value, COUNT> piece;
-    for (size_t index = first_index(); index < packs; index += index_stride()) {
+    for (size_t index = first_index(); index < end; index += index_stride()) {
         piece a = {};
         if (Function::READS_TO) a = ((const piece *)to)[index];
         const piece b = ((const piece *)from)[index];
@@ -114,22 +123,24 @@ __global__ void combine_elements(Value *to, const Value *from, size_t packs)
 }
 
 template <typename Function, typename Value>
-static void combine_all(exec_kernels *kernels, void *to, const void *from, size_t count)
+static void combine_all(exec_kernels *kernels, const row_limit &limit, void *to, const void *from,
+                        size_t count)
 {
     constexpr int WIDE = pack_values<Value>();
-    if (is_wide(to) && is_wide(from) && count % WIDE == 0) {
+    if (is_wide(to) && is_wide(from) && fills_packs(limit, count, WIDE)) {
         return launch(combine_elements<Function, Value, WIDE>, grid_for(count / WIDE), BLOCK_LANES,
-                      0, kernels, (Value *)to, (const Value *)from, count / WIDE);
+                      0, kernels, limit, (Value *)to, (const Value *)from, count / WIDE);
     }
     return launch(combine_elements<Function, Value, 1>, grid_for(count), BLOCK_LANES, 0, kernels,
-                  (Value *)to, (const Value *)from, count);
+                  limit, (Value *)to, (const Value *)from, count);
 }
 
 template <typename Function>
 static void combine_kind(exec_kernels *kernels, void *to, const void *from, size_t count)
 {
-    return is_bf16(kernels) ? combine_all<Function, bf16>(kernels, to, from, count)
-                            : combine_all<Function, float>(kernels, to, from, count);
+    const row_limit limit = limit_of(kernels);
+    return is_bf16(kernels) ? combine_all<Function, bf16>(kernels, limit, to, from, count)
+                            : combine_all<Function, float>(kernels, limit, to, from, count);
 }
 
 static void enqueue_add(exec_kernels *kernels, void *to, const void *from, size_t count)
@@ -139,7 +150,7 @@ static void enqueue_add(exec_kernels *kernels, void *to, const void *from, size_
 
 static void enqueue_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count)
 {
-    return combine_all<sum_of_both, float>(kernels, to, from, count);
+    return combine_all<sum_of_both, float>(kernels, row_limit{}, to, from, count);
 }
 
 static void enqueue_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)

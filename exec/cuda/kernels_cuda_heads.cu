@@ -2,8 +2,10 @@
 
 #include "exec/cuda/kernels_cuda.cuh"
 
-template <typename Value> __global__ void swiglu(const Value *input, int width, Value *output)
+template <typename Value>
+__global__ void swiglu(row_limit limit, const Value *input, int width, Value *output)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const Value *gate = input + (size_t)blockIdx.x * 2 * width;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float x = to_float(gate[column]);
@@ -15,13 +17,15 @@ template <typename Value> __global__ void swiglu(const Value *input, int width, 
 static void enqueue_swiglu(exec_kernels *kernels, const void *input, int rows, int width,
                            void *output)
 {
-    launch_either(swiglu<bf16>, swiglu<float>, rows, 0, kernels, input, width, output);
+    launch_either(swiglu<bf16>, swiglu<float>, rows, 0, kernels, limit_of(kernels), input, width,
+                  output);
 }
 
 template <typename Value>
-__global__ void swiglu_input(const Value *input, const Value *output_gradient, int width,
-                             Value *input_gradient)
+__global__ void swiglu_input(row_limit limit, const Value *input, const Value *output_gradient,
+                             int width, Value *input_gradient)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const Value *gate = input + (size_t)blockIdx.x * 2 * width;
     Value *to = input_gradient + (size_t)blockIdx.x * 2 * width;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
@@ -38,8 +42,8 @@ static void enqueue_swiglu_input(exec_kernels *kernels, const void *input,
                                  const void *output_gradient, int rows, int width,
                                  void *input_gradient)
 {
-    launch_either(swiglu_input<bf16>, swiglu_input<float>, rows, 0, kernels, input, output_gradient,
-                  width, input_gradient);
+    launch_either(swiglu_input<bf16>, swiglu_input<float>, rows, 0, kernels, limit_of(kernels),
+                  input, output_gradient, width, input_gradient);
 }
 
 /// The angles of the block's row; nullptr: it is not rotated.
@@ -69,8 +73,9 @@ __device__ inline int partner_of(int element, int head_width)
 }
 
 template <typename Value>
-__global__ void spread_heads(exec_heads heads, const Value *from, Value *qkv)
+__global__ void spread_heads(row_limit limit, exec_heads heads, const Value *from, Value *qkv)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const int width = heads.head_width;
     const int group = heads.head_count / heads.kv_head_count;
     const float *rotation = rotation_of(heads);
@@ -93,7 +98,8 @@ __global__ void spread_heads(exec_heads heads, const Value *from, Value *qkv)
 static void enqueue_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
                                  int rows, void *qkv)
 {
-    launch_either(spread_heads<bf16>, spread_heads<float>, rows, 0, kernels, *heads, from, qkv);
+    launch_either(spread_heads<bf16>, spread_heads<float>, rows, 0, kernels, limit_of(kernels),
+                  *heads, from, qkv);
 }
 
 /// The sum over the heads from `first` of an element.
@@ -108,8 +114,10 @@ __device__ inline float sum_of_heads(const Value *first, int heads, int width, i
 }
 
 template <typename Value>
-__global__ void spread_heads_input(exec_heads heads, const Value *qkv_gradient, Value *gradient)
+__global__ void spread_heads_input(row_limit limit, exec_heads heads, const Value *qkv_gradient,
+                                   Value *gradient)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const int width = heads.head_width;
     const int group = heads.head_count / heads.kv_head_count;
     const int head_count = heads.head_count + 2 * heads.kv_head_count;
@@ -134,8 +142,8 @@ __global__ void spread_heads_input(exec_heads heads, const Value *qkv_gradient, 
 static void enqueue_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
                                        const void *qkv_gradient, int rows, void *gradient)
 {
-    launch_either(spread_heads_input<bf16>, spread_heads_input<float>, rows, 0, kernels, *heads,
-                  qkv_gradient, gradient);
+    launch_either(spread_heads_input<bf16>, spread_heads_input<float>, rows, 0, kernels,
+                  limit_of(kernels), *heads, qkv_gradient, gradient);
 }
 
 void exec_cuda_fill_heads(exec_kernel_table *table)

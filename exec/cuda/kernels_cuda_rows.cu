@@ -3,8 +3,10 @@
 
 #include "exec/cuda/kernels_cuda.cuh"
 
-template <typename Value> __global__ void add_bias(Value *values, const Value *bias, int columns)
+template <typename Value>
+__global__ void add_bias(row_limit limit, Value *values, const Value *bias, int columns)
 {
+    if (limit.excludes(blockIdx.x)) return;
     Value *row = values + (size_t)blockIdx.x * columns;
     for (int column = threadIdx.x; column < columns; column += BLOCK_LANES) {
         row[column] = from_float<Value>(to_float(row[column]) + to_float(bias[column]));
@@ -14,13 +16,15 @@ template <typename Value> __global__ void add_bias(Value *values, const Value *b
 static void enqueue_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
                              int columns)
 {
-    launch_either(add_bias<bf16>, add_bias<float>, rows, 0, kernels, values, bias, columns);
+    launch_either(add_bias<bf16>, add_bias<float>, rows, 0, kernels, limit_of(kernels), values,
+                  bias, columns);
 }
 
 template <typename Value>
-__global__ void layer_norm(const Value *input, const Value *weight, const Value *bias, int width,
-                           Value *output, float *mean, float *rstd)
+__global__ void layer_norm(row_limit limit, const Value *input, const Value *weight,
+                           const Value *bias, int width, Value *output, float *mean, float *rstd)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const size_t begin = (size_t)blockIdx.x * width;
     float sum = 0.0f;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
@@ -48,17 +52,18 @@ static void enqueue_layer_norm(exec_kernels *kernels, const void *input, const v
                                const void *bias, int rows, int width, void *output, float *mean,
                                float *rstd)
 {
-    launch_either(layer_norm<bf16>, layer_norm<float>, rows, 0, kernels, input, weight, bias, width,
-                  output, mean, rstd);
+    launch_either(layer_norm<bf16>, layer_norm<float>, rows, 0, kernels, limit_of(kernels), input,
+                  weight, bias, width, output, mean, rstd);
 }
 
 /// The gradient that comes in may lie in the same memory as the one that goes out: all of a row is
 /// read for the two sums before any of it is written, and then each lane reads before it writes.
 template <typename Value>
-__global__ void layer_norm_input(const Value *output_gradient, const Value *input,
+__global__ void layer_norm_input(row_limit limit, const Value *output_gradient, const Value *input,
                                  const Value *weight, const float *mean, const float *rstd,
                                  int width, Value *input_gradient)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const size_t begin = (size_t)blockIdx.x * width;
     const float center = mean == nullptr ? 0.0f : mean[blockIdx.x], inverse = rstd[blockIdx.x];
     float sum = 0.0f, sum_with_normal = 0.0f;
@@ -83,7 +88,8 @@ static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_g
                                      const float *rstd, int rows, int width, void *input_gradient)
 {
     launch_either(layer_norm_input<bf16>, layer_norm_input<float>, rows, 0, kernels,
-                  output_gradient, input, weight, mean, rstd, width, input_gradient);
+                  limit_of(kernels), output_gradient, input, weight, mean, rstd, width,
+                  input_gradient);
 }
 
 /// Adds a number to those of which the largest two are known.
@@ -111,11 +117,12 @@ template <typename Value> __device__ inline float lead_of_largest(const Value *r
 /// One warp per row. Logits and their gradient may share memory: the warp has read all of a row
 /// before it writes.
 template <typename Value>
-__global__ void cross_entropy(const Value *logits, const int *target, int rows, int classes,
-                              float scale, float *loss, float *confidence, Value *logits_gradient)
+__global__ void cross_entropy(row_limit limit, const Value *logits, const int *target, int rows,
+                              int classes, float scale, float *loss, float *confidence,
+                              Value *logits_gradient)
 {
     const int row = warp_row();
-    if (row >= rows) return;
+    if (row >= limit.of(rows)) return;
     const Value *logit = logits + (size_t)row * classes;
     float largest = -INFINITY;
     for (int c = warp_lane(); c < classes; c += WARP_LANES) {
@@ -148,8 +155,9 @@ static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, con
                                   int rows, int classes, float scale, float *loss,
                                   float *confidence, void *logits_gradient)
 {
-    launch_either(cross_entropy<bf16>, cross_entropy<float>, warp_grid(rows), 0, kernels, logits,
-                  target, rows, classes, scale, loss, confidence, logits_gradient);
+    launch_either(cross_entropy<bf16>, cross_entropy<float>, warp_grid(rows), 0, kernels,
+                  limit_of(kernels), logits, target, rows, classes, scale, loss, confidence,
+                  logits_gradient);
 }
 
 template <typename Value>
@@ -177,9 +185,10 @@ static void enqueue_embed(exec_kernels *kernels, const int *token, const int *po
 
 /// Copies row to_row[block] (NULL: block) from row from_row[block] (NULL: block).
 template <typename Value>
-__global__ void move_rows(const Value *from, const int *from_row, int width, Value *to,
-                          const int *to_row)
+__global__ void move_rows(row_limit limit, const Value *from, const int *from_row, int width,
+                          Value *to, const int *to_row)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const size_t source = from_row != nullptr ? from_row[blockIdx.x] : blockIdx.x;
     const size_t target = to_row != nullptr ? to_row[blockIdx.x] : blockIdx.x;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
@@ -190,8 +199,8 @@ __global__ void move_rows(const Value *from, const int *from_row, int width, Val
 static void move_rows_of(exec_kernels *kernels, const void *from, const int *from_row, int rows,
                          int width, void *to, const int *to_row)
 {
-    launch_either(move_rows<bf16>, move_rows<float>, rows, 0, kernels, from, from_row, width, to,
-                  to_row);
+    launch_either(move_rows<bf16>, move_rows<float>, rows, 0, kernels, limit_of(kernels), from,
+                  from_row, width, to, to_row);
 }
 
 static void enqueue_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
@@ -234,8 +243,10 @@ static void enqueue_combine_rows(exec_kernels *kernels, const void *from, const 
 }
 
 template <typename Value>
-__global__ void scale_rows(const Value *from, const float *weight, int width, Value *to)
+__global__ void scale_rows(row_limit limit, const Value *from, const float *weight, int width,
+                           Value *to)
 {
+    if (limit.excludes(blockIdx.x)) return;
     const size_t row = blockIdx.x;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         to[row * width + column] =
@@ -246,15 +257,16 @@ __global__ void scale_rows(const Value *from, const float *weight, int width, Va
 static void enqueue_scale_rows(exec_kernels *kernels, const void *from, const float *weight,
                                int rows, int width, void *to)
 {
-    launch_either(scale_rows<bf16>, scale_rows<float>, rows, 0, kernels, from, weight, width, to);
+    launch_either(scale_rows<bf16>, scale_rows<float>, rows, 0, kernels, limit_of(kernels), from,
+                  weight, width, to);
 }
 
 template <typename Value>
-__global__ void row_dots(const Value *a, const int *row_a, const Value *b, const int *row_b,
-                         int rows, int width, float *dot)
+__global__ void row_dots(row_limit limit, const Value *a, const int *row_a, const Value *b,
+                         const int *row_b, int rows, int width, float *dot)
 {
     const int row = warp_row();
-    if (row >= rows) return;
+    if (row >= limit.of(rows)) return;
     const Value *left = a + (size_t)(row_a != nullptr ? row_a[row] : row) * width;
     const Value *right = b + (size_t)(row_b != nullptr ? row_b[row] : row) * width;
     float sum = 0.0f;
@@ -268,8 +280,8 @@ __global__ void row_dots(const Value *a, const int *row_a, const Value *b, const
 static void enqueue_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
                              const int *row_b, int rows, int width, float *dot)
 {
-    launch_either(row_dots<bf16>, row_dots<float>, warp_grid(rows), 0, kernels, a, row_a, b, row_b,
-                  rows, width, dot);
+    launch_either(row_dots<bf16>, row_dots<float>, warp_grid(rows), 0, kernels, limit_of(kernels),
+                  a, row_a, b, row_b, rows, width, dot);
 }
 
 void exec_cuda_fill_rows(exec_kernel_table *table)

@@ -7,6 +7,7 @@
 
 #include "balance/costs/layer_costs.h"
 #include "balance/costs/placement.h"
+#include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device/program.h"
@@ -28,6 +29,7 @@ typedef struct exec_iteration {
     double rank_time_factor;      // of this rank; 1: not slow
     bool is_profiled;             // times of layers are wanted
     const exec_group *replicas; // ranks of the same place, which ops may exchange with; NULL: none
+    bal_reduction_overlap reduction_overlap; // how gradients are reduced while ops still run
 } exec_iteration;
 
 /// What a device knows of its layers after an iteration. Rows are its layers in model order; the
@@ -141,7 +143,8 @@ typedef struct exec_device_table {
     /// Fills a layer that is held with fresh parameters, which depend on the seed and the layer.
     status (*initialise)(exec_device *device, int layer, error_message *err);
 
-    /// Sums the gradients of this rank's layers over the replicas, in their order.
+    /// Sums the gradients of this rank's layers over the replicas, in their order, or ends what
+    /// ops have begun of that.
     ///
     /// @param replicas the ranks of the same place
     status (*reduce)(exec_device *device, const exec_group *replicas, error_message *err);

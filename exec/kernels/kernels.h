@@ -66,6 +66,32 @@ typedef struct exec_chosen {
     float *gate; // [sequence_count * count] logistic function of a chosen row's score
 } exec_chosen;
 
+/// Rows of a microbatch that have not left (early exit); its arrays are device memory.
+typedef struct exec_live {
+    int sequence_count, sequence_length;
+    const uint8_t *has_left; // [sequence_count * sequence_length] 0: has not
+    int *row;       // [sequence_count * sequence_length] the first extent[1]: which, ascending
+    int *first_row; // [sequence_count + 1] sequence s has row[first_row[s]] to
+                    // row[first_row[s + 1] - 1], maybe none
+    int *extent;    // [2] 0, and how many they are
+} exec_live;
+
+/// [rows] device memory: of the states of rows before a block and after it their product, and of
+/// each with itself.
+typedef struct exec_compared {
+    const float *product, *before, *after;
+} exec_compared;
+
+/// By what rows are found to leave; its arrays are device memory.
+typedef struct exec_leaving {
+    const int *row;          // [rows] where they are in the microbatch
+    exec_compared states;    // whose cosine exceeds the threshold; product NULL: by confidence
+    const float *confidence; // of row r confidence[r * stride], which exceeds the threshold
+    int stride;
+    double threshold;
+    uint8_t *has_left; // of the microbatch, becomes 1
+} exec_leaving;
+
 /// A matrix [rows][columns] held without numbers that are 0, in compressed rows. What is held of
 /// row r are entries [first[r], first[r + 1]), in ascending columns; their values lie apart,
 /// [entries].
@@ -105,6 +131,10 @@ typedef struct exec_attention {
     /// [rows] device memory: the first row of its sequence that a row attends to, at most itself;
     /// NULL: the sequence's first.
     const int *first_key;
+    /// [sequence_count + 1] device memory: the first rows as the device alone knows them, of
+    /// sequences that have at most as many rows as first_row says, all the same number; blocks are
+    /// counted by first_row. Not with lists. NULL: first_row.
+    const int *live_first_row;
 } exec_attention;
 
 /// Blocks of a sequence.
@@ -333,6 +363,26 @@ typedef struct exec_kernel_table {
     void (*row_dots)(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
                      const int *row_b, int rows, int width, float *dot);
 
+    // Rows that leave a microbatch. The host does not know how many are left, unless it sees device
+    // memory.
+
+    /// Lists the rows that have not left.
+    void (*find_live)(exec_kernels *kernels, const exec_live *live);
+    /// Has operations that follow work on the first extent[1] rows of `most`, which are the rows
+    /// they are given: the others are neither read nor written. It holds for operations over rows,
+    /// and for copy, add, gelu and gelu_input, whose counts are then those of whole rows; not for
+    /// clear, combine_rows, add_floats and those without rows. extent NULL: all rows again. The
+    /// whole is NULL where has_host_memory.
+    void (*limit_rows)(exec_kernels *kernels, const int *extent, int most);
+    void (*leave_rows)(exec_kernels *kernels, const exec_leaving *leaving, int rows);
+    /// A classifier of rows, which learns whether they are saturated: confidence [rows], in: its
+    /// score, out: the logistic function of score + *bias; gradient[r] = scale * (confidence[r] -
+    /// (1 if the states' exceeds `cosine`)), and *bias_gradient their sum in
+    /// ascending order.
+    void (*judge_rows)(exec_kernels *kernels, const exec_compared *states, double cosine,
+                       const float *bias, float scale, int rows, float *confidence, float *gradient,
+                       float *bias_gradient);
+
     /// In double, in an order that depends on count alone; waits.
     double (*sum_of_squares)(exec_kernels *kernels, const float *values, size_t count);
 
@@ -373,6 +423,15 @@ typedef struct exec_kernel_table {
     /// Where operations are enqueued (cudaStream_t), for transports that carry device memory; NULL:
     /// nowhere.
     void *(*stream)(exec_kernels *kernels);
+
+    // A second order of operations, for what goes on while others are computed; both NULL where
+    // operations are done when they return, or there is none.
+
+    /// What is enqueued from here on runs beside what is enqueued after the end: after all that has
+    /// been enqueued before, and in its order. Of operations only copy and add_floats.
+    void (*beside)(exec_kernels *kernels, bool begins);
+    /// What is enqueued from here on runs after all that has been enqueued beside.
+    void (*await_beside)(exec_kernels *kernels);
 
     // Memory from stage to stage of one process; both NULL where the host can copy it itself.
 

@@ -1,4 +1,4 @@
-/// The choice of rows by their score, in plain C.
+/// The choice of rows by their score, and of those that leave, in plain C.
 #include "exec/kernels/kernels_cpu.h"
 
 #include <math.h>
@@ -33,6 +33,11 @@ static uint32_t key_reached_by(const float *score, int count, int wanted)
     return key;
 }
 
+float exec_cpu_gate(float score)
+{
+    return 1.0F / (1.0F + expf(-score));
+}
+
 /// Chooses of one sequence, whose first row is begin.
 static void choose_of_sequence(const exec_chosen *chosen, const float *score, int begin, int place)
 {
@@ -48,7 +53,7 @@ static void choose_of_sequence(const exec_chosen *chosen, const float *score, in
         chosen->before[row] = place;
         if (own > key || (own == key && ties-- > 0)) {
             chosen->row[place] = row;
-            chosen->gate[place++] = 1.0F / (1.0F + expf(-score[row]));
+            chosen->gate[place++] = exec_cpu_gate(score[row]);
         }
     }
     chosen->before[end] = place;
@@ -69,4 +74,59 @@ void exec_cpu_gate_input(exec_kernels *kernels, const float *gate, float *gradie
     for (size_t at = 0; at < count; at++) {
         gradient[at] = gradient[at] * gate[at] * (1.0F - gate[at]);
     }
+}
+
+void exec_cpu_find_live(exec_kernels *kernels, const exec_live *live)
+{
+    (void)kernels;
+    const int length = live->sequence_length;
+    int found = 0;
+    live->first_row[0] = 0;
+    for (int sequence = 0; sequence < live->sequence_count; sequence++) {
+        for (int row = sequence * length; row < (sequence + 1) * length; row++) {
+            if (live->has_left[row] == 0) live->row[found++] = row;
+        }
+        live->first_row[sequence + 1] = found;
+    }
+    live->extent[0] = 0;
+    live->extent[1] = found;
+}
+
+bool exec_cpu_is_saturated(float product, float before, float after, double cosine)
+{
+    const double length = sqrt((double)before) * sqrt((double)after);
+    return length > 0 && (double)product > cosine * length;
+}
+
+static bool is_saturated(const exec_compared *states, int row, double cosine)
+{
+    return exec_cpu_is_saturated(states->product[row], states->before[row], states->after[row],
+                                 cosine);
+}
+
+void exec_cpu_leave_rows(exec_kernels *kernels, const exec_leaving *leaving, int rows)
+{
+    (void)kernels;
+    for (int row = 0; row < rows; row++) {
+        const bool leaves = leaving->states.product != NULL
+                                ? is_saturated(&leaving->states, row, leaving->threshold)
+                                : (double)leaving->confidence[(ptrdiff_t)row * leaving->stride] >
+                                      leaving->threshold;
+        if (leaves) leaving->has_left[leaving->row[row]] = 1;
+    }
+}
+
+void exec_cpu_judge_rows(exec_kernels *kernels, const exec_compared *states, double cosine,
+                         const float *bias, float scale, int rows, float *confidence,
+                         float *gradient, float *bias_gradient)
+{
+    (void)kernels;
+    float sum = 0;
+    for (int row = 0; row < rows; row++) {
+        const float target = is_saturated(states, row, cosine) ? 1.0F : 0.0F;
+        confidence[row] = exec_cpu_gate(confidence[row] + *bias);
+        gradient[row] = scale * (confidence[row] - target);
+        sum += gradient[row];
+    }
+    *bias_gradient = sum;
 }

@@ -1,7 +1,6 @@
 #include "exec/mechanism/row_choice.h"
 
 #include <math.h>
-#include <string.h>
 
 bool exec_mod_routes(const exec_mod_options *options, int block)
 {
@@ -12,11 +11,6 @@ int exec_mod_row_count(const exec_mod_options *options, int sequence_length)
 {
     const int count = (int)(options->capacity_ratio * sequence_length + 0.5);
     return count < 1 ? 1 : count;
-}
-
-float exec_gate(float score)
-{
-    return 1.0f / (1.0f + expf(-score));
 }
 
 exec_early_exit_options exec_early_exit_options_default(exec_exit_measure measure)
@@ -42,23 +36,4 @@ double exec_exit_threshold(const exec_early_exit_options *options, int iteration
 bool exec_exit_threshold_settles(const exec_early_exit_options *options, int iteration)
 {
     return ceil(10 * way_left(options, iteration + 1)) < ceil(10 * way_left(options, iteration));
-}
-
-bool exec_is_saturated(float product, float before, float after, double threshold)
-{
-    const double length = sqrt((double)before) * sqrt((double)after);
-    return length > 0 && (double)product > threshold * length;
-}
-
-void exec_choose_live_rows(exec_row_choice *choice, const uint8_t *is_live)
-{
-    const int length = choice->sequence_length;
-    int chosen = 0;
-    choice->first_row[0] = 0;
-    for (int sequence = 0; sequence < choice->sequence_count; sequence++) {
-        for (int row = sequence * length; row < (sequence + 1) * length; row++) {
-            if (is_live[row] != 0) choice->row[chosen++] = row;
-        }
-        choice->first_row[sequence + 1] = chosen;
-    }
 }

@@ -1,6 +1,6 @@
 /// Which rows of a microbatch a block computes: of each sequence as many as mixture of depths says,
 /// which the device picks by a router's scores (choose_rows, kernels.h); or those that have not
-/// left yet (early exit), decided on the host.
+/// left yet (early exit; find_live and leave_rows).
 ///
 /// A microbatch is sequence_count sequences of sequence_length rows each, one after the other.
 /// Chosen rows are named by ascending number, so the causal order of a sequence is that of its
@@ -9,16 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// Rows chosen of each sequence.
-typedef struct exec_row_choice {
-    int sequence_count;
-    int sequence_length;
-    int *row;       // [sequence_count * sequence_length] the first first_row[sequence_count] are
-                    // chosen, ascending
-    int *first_row; // [sequence_count + 1] sequence s has row[first_row[s]] to
-                    // row[first_row[s + 1] - 1], maybe none
-} exec_row_choice;
 
 /// Mixture of depths.
 typedef struct exec_mod_options {
@@ -32,9 +22,6 @@ bool exec_mod_routes(const exec_mod_options *options, int block);
 /// Rows of a sequence that a routing block computes: capacity_ratio of them, to the nearest, at
 /// least one.
 int exec_mod_row_count(const exec_mod_options *options, int sequence_length);
-
-/// Logistic function of a score: what the classifier of an exit says.
-float exec_gate(float score);
 
 /// By what a token is found sure: CALM's three measures of confidence, and that of ADP-C (Liu et
 /// al., arXiv 2104.00749, for pixels; CALM's code has it too, as softmax_max).
@@ -68,14 +55,3 @@ double exec_exit_threshold(const exec_early_exit_options *options, int iteration
 /// Whether the threshold passes another tenth of its way between this iteration and the next: where
 /// a model that exits early is said to have changed.
 bool exec_exit_threshold_settles(const exec_early_exit_options *options, int iteration);
-
-/// Whether a token leaves: its hidden state before and after the block point the same way, cosine >
-/// threshold. A state of length 0 stays.
-///
-/// @param product of the two states; before, after: each state with itself
-bool exec_is_saturated(float product, float before, float after, double threshold);
-
-/// Chooses the rows that are alive.
-///
-/// @param is_live [sequence_count * sequence_length]
-void exec_choose_live_rows(exec_row_choice *choice, const uint8_t *is_live);

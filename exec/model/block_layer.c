@@ -480,6 +480,10 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     take_all_rows(layer, kept, flow);
     TRY(exec_block_halves_forward(block, kept, flow->values, err));
     if (flow->load == NULL) return STATUS_OK;
+    if (layer->model->mechanism == EXEC_EARLY_EXIT) { // nobody has left yet
+        layer->kernels->table->to_device(layer->kernels, flow->load, &flow->row_count,
+                                         sizeof *flow->load);
+    }
     if (kept->moe != NULL) exec_moe_slot_count(layer, kept->moe, flow->load);
     if (kept->lists != NULL) {
         layer->kernels->table->copy(layer->kernels, flow->load, kept->lists->met_count,

@@ -2,12 +2,17 @@
 
 #include "base/arena.h"
 
+#include <string.h>
+
 struct exec_rows_slot {
-    int chosen_count;
-    exec_row_choice choice; // host: of early exit all of it, else first_row alone
-    exec_exit_slot exit;    // early exit only
+    int chosen_count; // at most, as far as the host knows
+    int *first_row;   // [microbatch_size + 1] likewise, sequence after sequence
     exec_holding until_input, until_weight;
-    void *row; // [chosen_count] device memory, until B: as in choice
+    const int *row; // [chosen_count] device memory: which, ascending
+
+    // Early exit only.
+    exec_live live; // until W
+    exec_exit_slot exit;
 
     // Mixture of depths only.
     exec_chosen chosen;    // until B
@@ -19,24 +24,17 @@ struct exec_rows_slot {
 exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory)
 {
     const exec_model *model = layer->model;
-    const size_t rows = (size_t)exec_model_row_count(model);
     const int sequences = model->microbatch_size;
+    const int length = model->sequence_length;
+    const bool is_early_exit = model->mechanism == EXEC_EARLY_EXIT;
     exec_rows_slot *slot = arena_array(memory, 1, sizeof *slot);
-    slot->choice = (exec_row_choice){
-        .sequence_count = sequences,
-        .sequence_length = model->sequence_length,
-        .first_row = arena_array(memory, (size_t)sequences + 1, sizeof(int)),
-    };
-    if (model->mechanism == EXEC_EARLY_EXIT) {
-        slot->choice.row = arena_array(memory, rows, sizeof(int));
-        if (exec_exit_follows(layer)) exec_exit_carve(layer, memory, &slot->exit);
-        return slot;
-    }
-    slot->chosen = (exec_chosen){.sequence_count = sequences,
-                                 .sequence_length = model->sequence_length,
-                                 .count = exec_mod_row_count(&model->mod, model->sequence_length)};
+    const int count = is_early_exit ? length : exec_mod_row_count(&model->mod, length);
+    slot->live = (exec_live){.sequence_count = sequences, .sequence_length = length};
+    slot->chosen =
+        (exec_chosen){.sequence_count = sequences, .sequence_length = length, .count = count};
+    slot->first_row = arena_array(memory, (size_t)sequences + 1, sizeof(int));
     for (int sequence = 0; sequence <= sequences; sequence++) {
-        slot->choice.first_row[sequence] = sequence * slot->chosen.count;
+        slot->first_row[sequence] = sequence * count;
     }
     return slot;
 }
@@ -60,11 +58,10 @@ bool exec_block_chooses_rows(const exec_layer *layer)
 static void take_rows(const exec_layer *layer, exec_block_slot *slot)
 {
     exec_rows_slot *rows = slot->chosen_rows;
-    const exec_row_choice *choice = &rows->choice;
-    slot->rows.row_count = rows->chosen_count = choice->first_row[choice->sequence_count];
+    const int sequences = layer->model->microbatch_size;
+    slot->rows.row_count = rows->chosen_count = rows->first_row[sequences];
     slot->rows.row = rows->row;
-    slot->rows.attention =
-        exec_block_attention(layer->model, choice->sequence_count, choice->first_row);
+    slot->rows.attention = exec_block_attention(layer->model, sequences, rows->first_row);
 }
 
 /// Has the device choose rows by their scores.
@@ -182,6 +179,43 @@ static status mod_backward_weight(exec_block *block, exec_block_slot *slot, erro
     return STATUS_OK;
 }
 
+/// Finds the rows that have not left, and how many, which the host reads only where it need not
+/// wait for that.
+static status find_live(exec_layer *layer, exec_block_slot *slot, const exec_flow *flow,
+                        error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    exec_rows_slot *rows = slot->chosen_rows;
+    exec_live *live = &rows->live;
+    const size_t sequences = (size_t)live->sequence_count;
+    const size_t all = sequences * (size_t)live->sequence_length;
+    void *numbers = NULL;
+    TRY(exec_holding_take(&rows->until_weight, layer->buffers, (all + sequences + 3) * sizeof(int),
+                          &numbers, err));
+    live->has_left = flow->has_left;
+    rows->row = live->row = numbers;
+    live->first_row = live->row + all;
+    live->extent = live->first_row + sequences + 1;
+    kernels->table->find_live(kernels, live);
+    if (flow->load != NULL) {
+        kernels->table->copy(kernels, flow->load, live->extent + 1, sizeof *flow->load);
+    }
+    if (kernels->table->has_host_memory) {
+        memcpy(rows->first_row, live->first_row, (sequences + 1) * sizeof(int));
+    }
+    take_rows(layer, slot);
+    if (!kernels->table->has_host_memory) slot->rows.attention.live_first_row = live->first_row;
+    return STATUS_OK;
+}
+
+/// From here on operations are over the rows that are left; or over all that they are given again.
+static void limit_rows(const exec_layer *layer, const exec_rows_slot *rows, bool begins)
+{
+    const exec_kernel_table *table = layer->kernels->table;
+    if (table->limit_rows == NULL) return;
+    table->limit_rows(layer->kernels, begins ? rows->live.extent : NULL, rows->chosen_count);
+}
+
 static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
                                  error_message *err)
 {
@@ -191,15 +225,12 @@ static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_
     const int width = layer->model->width;
     void *before = NULL;
     void *after = NULL;
-    exec_choose_live_rows(&rows->choice, flow->is_live);
-    const size_t live = (size_t)rows->choice.first_row[rows->choice.sequence_count];
-    TRY(exec_holding_upload(&rows->until_weight, layer->buffers, rows->choice.row,
-                            live * sizeof(int), &rows->row, err));
-    take_rows(layer, slot);
+    TRY(find_live(layer, slot, flow, err));
     if (rows->chosen_count == 0) return STATUS_OK;
     const size_t bytes = exec_layer_bytes(layer, rows->chosen_count, width);
     TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &before, err));
     TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &after, err));
+    limit_rows(layer, rows, true);
     kernels->table->gather_rows(kernels, flow->values, rows->row, rows->chosen_count, width,
                                 before);
     kernels->table->copy(kernels, after, before, bytes);
@@ -207,9 +238,10 @@ static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_
     kernels->table->scatter_rows(kernels, after, rows->row, rows->chosen_count, width,
                                  flow->values);
     if (exec_exit_follows(layer)) {
-        const exec_exit_rows computed = {rows->choice.row, rows->chosen_count, before, after};
+        const exec_exit_rows computed = {rows->row, rows->chosen_count, before, after};
         TRY(exec_exit_forward(layer, &block->exit, &computed, &rows->exit, flow, err));
     }
+    limit_rows(layer, rows, false);
     exec_holding_give(&rows->until_input, layer->buffers);
     return STATUS_OK;
 }
@@ -224,12 +256,14 @@ static status early_exit_backward_input(exec_block *block, exec_block_slot *slot
     void *live = NULL;
     if (rows->chosen_count == 0) return STATUS_OK;
     TRY(exec_layer_take(layer, &rows->until_input, rows->chosen_count, width, &live, err));
+    limit_rows(layer, rows, true);
     kernels->table->gather_rows(kernels, gradient, rows->row, rows->chosen_count, width, live);
     if (exec_exit_follows(layer)) {
         TRY(exec_exit_backward_input(layer, &block->exit, &rows->exit, live, err));
     }
     TRY(exec_block_halves_backward_input(block, slot, live, err));
     kernels->table->scatter_rows(kernels, live, rows->row, rows->chosen_count, width, gradient);
+    limit_rows(layer, rows, false);
     exec_holding_give(&rows->until_input, layer->buffers);
     return STATUS_OK;
 }
@@ -239,10 +273,12 @@ static void early_exit_backward_weight(exec_block *block, exec_block_slot *slot)
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
     if (rows->chosen_count > 0) {
+        limit_rows(layer, rows, true);
         exec_block_halves_backward_weight(block, slot);
         if (exec_exit_follows(layer)) {
             exec_exit_backward_weight(layer, &block->exit, &rows->exit);
         }
+        limit_rows(layer, rows, false);
     }
     exec_holding_give(&rows->until_weight, layer->buffers);
 }

@@ -26,10 +26,11 @@ bool exec_block_chooses_rows(const exec_layer *layer);
 /// The router, a vector, scores every row; the device chooses as many of each sequence as the model
 /// says, so that the host knows their number.
 ///
-/// Early exit: rows that are alive become block(rows); those that the exit after it (exits.h) finds
-/// sure leave. F waits for the device.
+/// Early exit: rows that have not left become block(rows); those that the exit after it (exits.h)
+/// finds sure leave. Where the host does not see device memory, room is taken for all rows, and
+/// operations find on the device how many there are.
 ///
-/// @param flow with early exit is_live is changed
+/// @param flow with early exit has_left is changed
 status exec_chosen_rows_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
                                 error_message *err);
 status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,

@@ -10,7 +10,6 @@
 ///               gradient ends here
 #pragma once
 
-#include "base/arena.h"
 #include "exec/model/prediction.h"
 
 /// Where an exit's parameters are among the block's.
@@ -24,13 +23,11 @@ typedef struct exec_exit_slot {
     exec_prediction_slot prediction; // softmax, probability
     exec_holding until_weight;       // classifier
     float *classifier_gradient;      // [width + 1] device memory, F to W: of vector and bias
-    float *number;                   // [4 * row_max] host: scratch
-    int *target;                     // [2 * row_max] host: scratch
 } exec_exit_slot;
 
 /// Rows that the block has computed.
 typedef struct exec_exit_rows {
-    const int *row; // [count] ascending: their places in the microbatch
+    const int *row; // [count] device memory, ascending: their places in the microbatch
     int count;
     const void *before, *after; // [count][width] their states before the block and after it
 } exec_exit_rows;
@@ -41,15 +38,12 @@ bool exec_exit_follows(const exec_layer *layer);
 /// Appends the parameters of the model's measure to the layer.
 exec_exit exec_exit_add(exec_layer *layer);
 
-void exec_exit_carve(const exec_layer *layer, arena *memory, exec_exit_slot *slot);
-
 /// Gives back the regions that the slot holds.
 void exec_exit_let_go(const exec_layer *layer, exec_exit_slot *slot);
 
-/// Marks the rows that leave. Waits for the device.
+/// Marks the rows that leave.
 ///
-/// @param rows at least one
-/// @param flow is_live is changed
+/// @param flow has_left is changed
 status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
                          const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
                          error_message *err);

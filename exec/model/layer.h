@@ -21,18 +21,19 @@ typedef enum exec_layer_kind {
 } exec_layer_kind;
 
 /// What flows from layer to layer for one microbatch: the hidden state of every token, in order of
-/// (sequence, position). values are borrowed for the call, the rest to the microbatch's last op.
+/// (sequence, position). values and has_left are borrowed for the call, the rest to the
+/// microbatch's last op.
 typedef struct exec_flow {
     void *values; // [row_count][width] device memory
     int row_count;
-    uint8_t *is_live;   // [row_count] host memory: 0 where the token has left by early exit; else 1
-    const int *token;   // [row_count] device memory: input bytes
-    const int *target;  // [row_count] device memory: bytes to be predicted
-    float *loss;        // [row_count] device memory, out: nats, by the head
-    int *load;          // [load_columns] device memory, out of layers that count on the device
-                        // (mechanism.h); NULL: not wanted
-    float row_weight;   // of a row in the loss whose gradients are made; 0: 1 / row_count
-    int document_count; // of packed documents; 0: sequences of the model's length
+    uint8_t *has_left; // [row_count] device memory, with early exit: 0 where the token has not left
+    const int *token;  // [row_count] device memory: input bytes
+    const int *target; // [row_count] device memory: bytes to be predicted
+    float *loss;       // [row_count] device memory, out: nats, by the head
+    int *load;         // [load_columns] device memory, out of layers that count on the device
+                       // (mechanism.h); NULL: not wanted
+    float row_weight;  // of a row in the loss whose gradients are made; 0: 1 / row_count
+    int document_count;   // of packed documents; 0: sequences of the model's length
     const int *first_row; // [document_count + 1] host memory
     const int *position;  // [row_count] device memory: of each row in its document
     int iteration;        // with microbatch the key of everything random

@@ -55,7 +55,6 @@ const exec_mechanism_table exec_mechanism_mod = {
 const exec_mechanism_table exec_mechanism_early_exit = {
     .adapt = adapt_threshold,
     .load_columns = 1,
-    .load = count_rows,
 };
 
 const exec_mechanism_table exec_mechanism_moe = {

@@ -71,6 +71,7 @@ static status take_description(exec_leader *leader, const exec_training *executi
         .machine = leader->training.machine,
         .replica_count = leader->training.data_parallel,
         .layer_count = leader->training.sources[0].layer_count,
+        .reduction_overlap = leader->training.reduction_overlap,
     };
     if (leader->run.terms.layer_count < 1) {
         return error_set(err, STATUS_INVALID, "layer_count %d is below 1",
@@ -106,8 +107,6 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
     leader->microbatch_count = leader->training.microbatch_count;
     assert(leader->learns == (leader->training.sources == &leader->stand_in));
-    // Gradients are reduced after the pipeline.
-    if (leader->learns) leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
     allocate(leader);
     bal_training_costs_init(&leader->costs, &leader->training, memory);
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
@@ -127,6 +126,7 @@ static void leader_close(exec_leader *leader)
 static int64_t step_ns(const exec_leader *leader)
 {
     if (!leader->learns) return leader->training.optimizer_step_ns;
+    if (leader->reports.reduced_end_ns > 0) return leader->reports.stepped_ns;
     return leader->reports.stepped_ns - leader->reports.reduced_ns;
 }
 

@@ -158,10 +158,12 @@ typedef struct exec_clock_offset {
 typedef struct exec_rank_report {
     exec_rank_times times;
     int step_count;     // 0 without a place
-    int64_t reduced_ns; // of the gradients, from when all ranks had played their ops
-    int64_t stepped_ns; // until after step and adapt, from the same moment
-    bool has_loss;      // the head is on this rank
-    bool has_changed;   // the mechanism's loads may be others from now on
+    int64_t reduced_ns; // of the gradients, from when all ranks had played their ops, in the last
+                        // iteration that reduced then
+    int64_t reduced_end_ns; // where ops hide it: since the iteration's begin; else 0
+    int64_t stepped_ns;     // until after step and adapt, from when all ranks had played
+    bool has_loss;          // the head is on this rank
+    bool has_changed;       // the mechanism's loads may be others from now on
     double loss;
     double gradient_norm;
     exec_clock_offset clock;
@@ -177,8 +179,8 @@ typedef struct exec_run_reports {
     bal_layer_costs *layers; // [replica_count] where they were measured, one column per
                              // microbatch; else NULL
     bool has_changed;
-    int64_t reduced_ns; // largest over the ranks
-    int64_t stepped_ns; // likewise
+    int64_t reduced_ns;                 // largest over the ranks
+    int64_t reduced_end_ns, stepped_ns; // likewise
 } exec_run_reports;
 
 /// What was gathered of a command, at the leader.
@@ -207,6 +209,7 @@ typedef struct exec_run_terms {
     bal_machine machine;
     int replica_count;
     int layer_count;
+    bal_reduction_overlap reduction_overlap; // of a device that learns
 } exec_run_terms;
 
 /// Must stay where it is.
@@ -219,14 +222,16 @@ typedef struct exec_run {
     exec_clock_offset clock; // of this rank
     exec_run_costs costs;    // of a modelled device
     exec_run_plan plans[2];
-    int plan_index;         // the one in force; the other is the one before
-    bool has_sends;         // costs know how long messages travel under the plan in force
-    exec_packet command;    // at hand
-    exec_packet answer;     // of this rank
-    exec_gathered gathered; // leader: all answers; in scratch
-    int *order_count;       // [world] commands sent to each sleeping rank; elsewhere the own entry
-    arena *memory;          // for as long as the run
-    arena *scratch;         // of a command
+    int plan_index;          // the one in force; the other is the one before
+    int64_t reduced_ns;      // of a device that learns, after the ops; what it takes by itself
+    bool is_reduction_timed; // of the plan in force
+    bool has_sends;          // costs know how long messages travel under the plan in force
+    exec_packet command;     // at hand
+    exec_packet answer;      // of this rank
+    exec_gathered gathered;  // leader: all answers; in scratch
+    int *order_count;        // [world] commands sent to each sleeping rank; elsewhere the own entry
+    arena *memory;           // for as long as the run
+    arena *scratch;          // of a command
 } exec_run;
 
 /// Makes the rank ready for its first command. Collective.

@@ -67,21 +67,46 @@ static status play(exec_run *run, const exec_iteration *iteration, int64_t begin
     return exec_rank_iterate(&ops, iteration, times, err);
 }
 
-/// Reduces the gradients and updates the layers. All ranks begin when the last has played its ops,
-/// so that nobody's waiting for the pipeline counts.
-static status learn(exec_run *run, int iteration, exec_rank_report *report, error_message *err)
+/// How ops hide the reduction of gradients. The first iteration of a plan reduces after them, which
+/// tells how long that takes by itself, and so does the nominal clock, under which it is composed.
+static bal_reduction_overlap overlap_of(const exec_run *run)
 {
+    const bool is_hidden = run->device->table->learns && run->is_reduction_timed &&
+                           run->ranks.replica_count > 1 &&
+                           run->training->clock != EXEC_CLOCK_NOMINAL;
+    return is_hidden ? run->terms.reduction_overlap : BAL_REDUCTION_EXPOSED;
+}
+
+/// Ends what ops have begun to reduce, while other ranks may still play theirs.
+static status end_reduction(exec_run *run, int64_t begin_ns, exec_rank_report *report,
+                            error_message *err)
+{
+    if (exec_run_plan_in_force(run)->place < 0) return STATUS_OK;
+    TRY(run->device->table->reduce(run->device, &run->ranks.replicas, err));
+    report->reduced_end_ns = exec_endpoint_now_ns(run->endpoint) - begin_ns;
+    return STATUS_OK;
+}
+
+/// Reduces the gradients, unless that is done, and updates the layers. All ranks begin when the
+/// last has played its ops, so that nobody's waiting for the pipeline counts.
+static status learn(exec_run *run, const exec_iteration *played, exec_rank_report *report,
+                    error_message *err)
+{
+    const int iteration = played->iteration;
     const exec_device_table *table = run->device->table;
     exec_activity *activity = &run->endpoint->activity;
     const bool has_place = exec_run_plan_in_force(run)->place >= 0;
     exec_activity_set_phase(activity, iteration, EXEC_PHASE_REDUCTION);
     TRY(exec_group_barrier(&run->ranks.awake, err));
     const int64_t begin_ns = table->now_ns(run->device);
+    const bool is_reduced = played->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    run->is_reduction_timed = true;
     if (!has_place) return STATUS_OK;
-    if (run->ranks.replica_count > 1) {
+    if (run->ranks.replica_count > 1 && !is_reduced) {
         TRY(table->reduce(run->device, &run->ranks.replicas, err));
-        report->reduced_ns = table->now_ns(run->device) - begin_ns;
+        run->reduced_ns = table->now_ns(run->device) - begin_ns;
     }
+    report->reduced_ns = run->reduced_ns;
     exec_activity_set_phase(activity, iteration, EXEC_PHASE_UPDATE);
     TRY(table->step(run->device, &run->ranks.pipeline, &report->gradient_norm, err));
     TRY(table->adapt(run->device, iteration, &run->ranks.pipeline, &report->has_changed, err));
@@ -102,6 +127,7 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
         .rank_time_factor = factor[run->ranks.machine_rank],
         .is_profiled = command->is_profiled,
         .replicas = &run->ranks.replicas,
+        .reduction_overlap = overlap_of(run),
     };
     exec_rank_report report = {0};
     int64_t begin_ns = 0;
@@ -110,7 +136,10 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
     TRY(find_begin(run, command->iteration, &begin_ns, err));
     if (plan->place >= 0) TRY(play(run, &iteration, begin_ns, &report, err));
     if (table->learns) {
-        TRY(learn(run, command->iteration, &report, err));
+        if (iteration.reduction_overlap != BAL_REDUCTION_EXPOSED) {
+            TRY(end_reduction(run, begin_ns, &report, err));
+        }
+        TRY(learn(run, &iteration, &report, err));
         if (plan->place >= 0 && command->is_profiled) table->report(run->device, &report.layers);
     }
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_REPORT);
@@ -158,6 +187,23 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
     return STATUS_OK;
 }
 
+/// What of the reduction was not hidden, on a device that learns: measured, or under the nominal
+/// clock, where there is something to hide it, as the simulator has it.
+static void time_reduction(const exec_leader *leader, bal_iteration_times *times)
+{
+    const exec_run_reports *reports = &leader->reports;
+    const bool is_composed = leader->training.reduction_overlap != BAL_REDUCTION_EXPOSED &&
+                             leader->execution->clock == EXEC_CLOCK_NOMINAL;
+    int64_t end_ns = 0;
+    for (int place = 0; place < leader->played.plan->rank_count; place++) {
+        if (times->rank_end_ns[place] > end_ns) end_ns = times->rank_end_ns[place];
+    }
+    if (is_composed) return;
+    times->reduction_ns = reports->reduced_ns;
+    if (reports->reduced_end_ns == 0) return;
+    times->reduction_ns = reports->reduced_end_ns > end_ns ? reports->reduced_end_ns - end_ns : 0;
+}
+
 /// What the parts of the iteration come to, from what ran when.
 static status time_iteration(exec_leader *leader, error_message *err)
 {
@@ -185,7 +231,7 @@ static status time_iteration(exec_leader *leader, error_message *err)
                                        leader->iteration_memory, times, err));
     }
     bal_iteration_finish(played, leader->iteration_memory, times);
-    if (leader->learns) times->reduction_ns = leader->reports.reduced_ns;
+    if (leader->learns) time_reduction(leader, times);
     for (int rank = 0; rank < training->machine.rank_count; rank++) {
         const int place = exec_run_place_of(&plan->placed, rank);
         leader->rank_end_ns[rank] = place >= 0 ? times->rank_end_ns[place] : 0;

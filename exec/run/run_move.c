@@ -176,6 +176,7 @@ static status move(mover *at)
         run->device->table->ship != NULL && run->endpoint->transport->exchange != NULL;
     TRY(migrate(at));
     run->plan_index = 1 - run->plan_index;
+    run->is_reduction_timed = false;
     run->has_sends = false;
     if (at->command->changes_ranks) TRY(change_ranks(run, plan, at->err));
     TRY(run->device->table->hold(run->device, &plan->placed, plan->place,

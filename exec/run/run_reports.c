@@ -159,6 +159,9 @@ static void add_sums(exec_run_reports *reports, const exec_rank_report *report, 
 {
     exec_measured *sums = &reports->measured;
     if (report->reduced_ns > reports->reduced_ns) reports->reduced_ns = report->reduced_ns;
+    if (report->reduced_end_ns > reports->reduced_end_ns) {
+        reports->reduced_end_ns = report->reduced_end_ns;
+    }
     if (report->stepped_ns > reports->stepped_ns) reports->stepped_ns = report->stepped_ns;
     sums->overhead_ns += report->times.overhead_ns;
     sums->wake_ns += report->times.wake_ns;

@@ -3,9 +3,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { NO_STAGE = -1 };
+enum { NO_STAGE = -1, LEFT_ALIGNMENT = 16 };
 
 /// Of the rows of a microbatch.
 static size_t value_bytes(const exec_flow_pool *pool)
@@ -14,20 +13,32 @@ static size_t value_bytes(const exec_flow_pool *pool)
            (size_t)pool->kernels->table->value_bytes;
 }
 
+/// Of the bytes that say who has left, after the values; so many that copies stay wide.
+static size_t left_bytes(const exec_flow_pool *pool)
+{
+    const size_t rows = (size_t)pool->row_count;
+    return pool->sends_left ? (rows + LEFT_ALIGNMENT - 1) / LEFT_ALIGNMENT * LEFT_ALIGNMENT : 0;
+}
+
+/// Of what goes from stage to stage.
+static size_t sent_bytes(const exec_flow_pool *pool, bool is_backward)
+{
+    return value_bytes(pool) + (is_backward ? 0 : left_bytes(pool));
+}
+
 void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
                          bool hands_over)
 {
     *pool = (exec_flow_pool){.kernels = kernels,
                              .row_count = exec_model_row_count(model),
                              .width = model->width,
-                             .sends_live = model->mechanism == EXEC_EARLY_EXIT,
+                             .sends_left = model->mechanism == EXEC_EARLY_EXIT,
                              .hands_over = hands_over};
 }
 
 static void destroy_buffer(exec_flow_pool *pool, exec_flow_buffer *buffer)
 {
     if (buffer->values != NULL) pool->kernels->table->release(pool->kernels, buffer->values);
-    free(buffer->is_live);
     free(buffer);
 }
 
@@ -44,13 +55,13 @@ static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_
 {
     exec_flow_buffer *buffer = memory_array(1, sizeof *buffer);
     buffer->stage = NO_STAGE;
-    buffer->is_live = memory_array(1, (size_t)pool->row_count);
-    const status result =
-        pool->kernels->table->allocate(pool->kernels, value_bytes(pool), &buffer->values, err);
+    const status result = pool->kernels->table->allocate(pool->kernels, sent_bytes(pool, false),
+                                                         &buffer->values, err);
     if (result != STATUS_OK) {
         destroy_buffer(pool, buffer);
         return result;
     }
+    if (pool->sends_left) buffer->has_left = (uint8_t *)buffer->values + value_bytes(pool);
     *out = buffer;
     return STATUS_OK;
 }
@@ -68,6 +79,13 @@ status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, erro
         memory_grow(pool->buffers, (size_t)pool->buffer_count, sizeof(exec_flow_buffer *));
     pool->buffers[pool->buffer_count++] = *buffer;
     return STATUS_OK;
+}
+
+void exec_flow_pool_fill(const exec_flow_pool *pool, exec_flow_buffer *buffer)
+{
+    if (pool->sends_left) {
+        pool->kernels->table->clear(pool->kernels, buffer->has_left, left_bytes(pool));
+    }
 }
 
 exec_flow_buffer *exec_flow_pool_find(const exec_flow_pool *pool, int stage, int microbatch,
@@ -91,16 +109,9 @@ void exec_flow_pool_clear(exec_flow_pool *pool)
     }
 }
 
-/// Of the rows, or of what describes them; after it is_live is packed.
-static size_t packed_row_bytes(const exec_flow_pool *pool)
-{
-    return pool->hands_over ? sizeof(exec_handover) : value_bytes(pool);
-}
-
 int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward)
 {
-    const bool has_live = pool->sends_live && !is_backward;
-    return (int64_t)(packed_row_bytes(pool) + (has_live ? (size_t)pool->row_count : 0));
+    return (int64_t)(pool->hands_over ? sizeof(exec_handover) : sent_bytes(pool, is_backward));
 }
 
 int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool)
@@ -112,14 +123,9 @@ status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer,
                            void *bytes, error_message *err)
 {
     exec_kernels *kernels = pool->kernels;
-    if (pool->hands_over) {
-        TRY(kernels->table->offer(kernels, buffer->values, value_bytes(pool), bytes, err));
-    } else {
-        kernels->table->to_host(kernels, bytes, buffer->values, value_bytes(pool));
-    }
-    if (pool->sends_live && !is_backward) {
-        memcpy((char *)bytes + packed_row_bytes(pool), buffer->is_live, (size_t)pool->row_count);
-    }
+    const size_t count = sent_bytes(pool, is_backward);
+    if (pool->hands_over) return kernels->table->offer(kernels, buffer->values, count, bytes, err);
+    kernels->table->to_host(kernels, bytes, buffer->values, count);
     return STATUS_OK;
 }
 
@@ -127,17 +133,7 @@ status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_ba
                              exec_flow_buffer *buffer, error_message *err)
 {
     exec_kernels *kernels = pool->kernels;
-    if (pool->hands_over) {
-        TRY(kernels->table->take(kernels, bytes, buffer->values, err));
-    } else {
-        kernels->table->to_device(kernels, buffer->values, bytes, value_bytes(pool));
-    }
-    if (is_backward) return STATUS_OK;
-    if (pool->sends_live) {
-        const char *live = (const char *)bytes + packed_row_bytes(pool);
-        memcpy(buffer->is_live, live, (size_t)pool->row_count);
-    } else {
-        memset(buffer->is_live, 1, (size_t)pool->row_count);
-    }
+    if (pool->hands_over) return kernels->table->take(kernels, bytes, buffer->values, err);
+    kernels->table->to_device(kernels, buffer->values, bytes, sent_bytes(pool, is_backward));
     return STATUS_OK;
 }

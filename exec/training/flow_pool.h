@@ -11,9 +11,9 @@
 
 /// One microbatch between two stages.
 typedef struct exec_flow_buffer {
-    void *values;     // [row_count][width] device memory
-    uint8_t *is_live; // [row_count] forward only: 0 where the token has left
-    int stage;        // that takes it next; -1: nobody has left it
+    void *values;      // [row_count][width] device memory
+    uint8_t *has_left; // [row_count] after the values, forward with early exit only
+    int stage;         // that takes it next; -1: nobody has left it
     int microbatch;
     bool is_backward;
 } exec_flow_buffer;
@@ -23,7 +23,7 @@ typedef struct exec_flow_pool {
     exec_kernels *kernels; // borrowed
     int row_count;
     int width;
-    bool sends_live; // tokens leave: is_live travels with the activations
+    bool sends_left; // tokens leave: has_left travels with the activations
     bool hands_over; // what is packed is a description of memory (exec_kernel_table.offer)
     exec_flow_buffer **buffers;
     int buffer_count;
@@ -36,8 +36,11 @@ void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_ker
 /// Frees all buffers. A pool that is all zero is allowed.
 void exec_flow_pool_reset(exec_flow_pool *pool);
 
-/// A buffer that nobody needs, or a new one. Its values are whatever they were.
+/// A buffer that nobody needs, or a new one. Its content is whatever it was.
 status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, error_message *err);
+
+/// A microbatch begins: nobody has left it.
+void exec_flow_pool_fill(const exec_flow_pool *pool, exec_flow_buffer *buffer);
 
 /// The buffer that the stage before (after) has left for this stage.
 exec_flow_buffer *exec_flow_pool_find(const exec_flow_pool *pool, int stage, int microbatch,
@@ -52,8 +55,8 @@ int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward
 /// Bytes of the rows of a microbatch as they travel.
 int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool);
 
-/// Packs a microbatch: its rows, or a description of them; and forward, where tokens
-/// leave, one byte per token.
+/// Packs a microbatch, or a description of it: its rows; and forward, where tokens leave, a byte
+/// per token.
 ///
 /// @param bytes [exec_flow_pool_packed_bytes] out: aligned for any type
 /// @return what the backend's offer returns

@@ -93,6 +93,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->read_loss = arena_array(memory, columns * rows, sizeof(float));
     learner->norm_columns =
         1 + (learner->model.mechanism == EXEC_MOE ? learner->model.moe.expert_count : 0);
+    learner->sums = arena_array(memory, (size_t)held_count, sizeof *learner->sums);
     learner->square_sum = arena_array(
         memory, (size_t)learner->layer_count * (size_t)learner->norm_columns, sizeof(double));
     for (int way = 0; way < 2; way++) {

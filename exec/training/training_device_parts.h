@@ -65,6 +65,11 @@ typedef struct exec_learner {
     double row_weight; // of packed documents: of a token in the mean over microbatches and replicas
     bool is_profiled;
     int replica_count; // whose gradients have been added
+    bal_reduction_overlap overlap;
+    const exec_group *replicas; // borrowed for the iteration
+    exec_group_sum *sums;       // [report.layer_count] of gradients, as they began
+    int sum_count, sum_done;    // begun; done, the first of them
+    float *received;            // device memory, where GPUs exchange gradients; else NULL
 } exec_learner;
 
 // training_device_play.c
@@ -79,6 +84,12 @@ status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_
 
 // training_device_update.c
 int64_t exec_learner_now_ns(const exec_device *device);
+/// Whether ops can begin to sum gradients.
+bool exec_learner_can_overlap(const exec_learner *learner, const exec_group *replicas);
+/// Begins to sum a layer's gradient over the replicas: no op of the iteration adds to it any more.
+status exec_learner_begin_sum(exec_learner *learner, exec_layer *layer, error_message *err);
+/// Goes on with what has begun, as far as others are, or with `waits` to the end.
+status exec_learner_advance_sums(exec_learner *learner, bool waits, error_message *err);
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err);
 status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
                          error_message *err);

@@ -77,6 +77,23 @@ static void clear_report(exec_layer_report *report)
     }
 }
 
+/// Where ops are to reduce gradients.
+static status begin_reduction(exec_learner *learner, const exec_iteration *iteration,
+                              error_message *err)
+{
+    learner->overlap = iteration->reduction_overlap;
+    learner->replicas = iteration->replicas;
+    learner->sum_count = learner->sum_done = 0;
+    if (learner->overlap == BAL_REDUCTION_EXPOSED) return STATUS_OK;
+    if (learner->replicas->rank_count == 1) learner->overlap = BAL_REDUCTION_EXPOSED;
+    if (exec_learner_can_overlap(learner, learner->replicas)) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "reduction_overlap '%s': %s reduce gradients after the pipeline",
+                     bal_reduction_overlap_names[iteration->reduction_overlap],
+                     learner->model.expert_exchange != NULL ? "replicas that share experts"
+                                                            : "GPUs without NCCL");
+}
+
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
@@ -94,6 +111,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
     learner->iteration = iteration->iteration;
     learner->is_profiled = iteration->is_profiled;
     learner->replica_count = 1;
+    TRY(begin_reduction(learner, iteration, err));
     clear_report(&learner->report);
     exec_flow_pool_clear(&learner->flows);
     for (int row = 0; row < learner->report.layer_count; row++) {
@@ -158,7 +176,7 @@ static status take_input(exec_learner *learner, const exec_step *step, const exe
     }
     TRY(exec_flow_pool_take(&learner->flows, out, err));
     if (input == NULL) {
-        memset((*out)->is_live, 1, (size_t)exec_model_row_count(&learner->model));
+        exec_flow_pool_fill(&learner->flows, *out);
         return STATUS_OK;
     }
     const int64_t expected = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
@@ -217,7 +235,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     const int microbatch = step->op.microbatch;
     exec_flow flow = {.values = buffer->values,
                       .row_count = rows,
-                      .is_live = buffer->is_live,
+                      .has_left = buffer->has_left,
                       .token = learner->token + microbatch * rows,
                       .target = learner->target + microbatch * rows,
                       .loss = learner->loss + microbatch * rows,
@@ -249,13 +267,37 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     return STATUS_OK;
 }
 
+/// Whether gradients of a stage end with the microbatch: W takes them in ascending order.
+static bool is_last(const exec_learner *learner, int microbatch)
+{
+    return microbatch == learner->microbatch_count - 1;
+}
+
 /// W of one layer.
 static status backward_weight(exec_learner *learner, exec_held_layer *held, int microbatch,
                               error_message *err)
 {
     if (held->layer->is_frozen) return STATUS_OK;
     TRY(exec_layer_backward_weight(held->layer, held->slots[microbatch], err));
-    return lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch, err);
+    TRY(lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch, err));
+    if (learner->overlap != BAL_REDUCTION_BACKWARD || !is_last(learner, microbatch)) {
+        return STATUS_OK;
+    }
+    return exec_learner_begin_sum(learner, held->layer, err);
+}
+
+/// After the last W or BW of a stage its gradients are all there; the last layer goes first, as the
+/// simulator has it.
+static status begin_sums(exec_learner *learner, const exec_step *step, error_message *err)
+{
+    if (learner->overlap != BAL_REDUCTION_STAGE || !is_last(learner, step->op.microbatch)) {
+        return STATUS_OK;
+    }
+    const int first = learner->first_layer[step->stage];
+    for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
+        TRY(exec_learner_begin_sum(learner, learner->held[index].layer, err));
+    }
+    return STATUS_OK;
 }
 
 /// B of one layer.
@@ -314,6 +356,7 @@ static status play_backward(exec_learner *learner, const exec_step *step, const 
         gradient = buffer->values;
     }
     TRY(backward(learner, step, gradient, duration_ns, err));
+    if (step->op.kind == OP_BACKWARD) TRY(begin_sums(learner, step, err));
     if (learner->held[first].layer->passes_no_gradient) return STATUS_OK;
     return leave_output(learner, step, buffer, output, err);
 }
@@ -324,6 +367,7 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
     exec_learner *learner = (exec_learner *)device;
     if (output != NULL)
         *output = (exec_payload){.bytes = learner->output[step->op.kind != OP_FORWARD]};
+    TRY(exec_learner_advance_sums(learner, false, err));
     switch ((bal_op_kind)step->op.kind) {
     case OP_FORWARD:
         return play_forward(learner, step, input, output, duration_ns, err);
@@ -331,7 +375,8 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
     case OP_BACKWARD:
         return play_backward(learner, step, input, output, duration_ns, err);
     case OP_BACKWARD_WEIGHT:
-        return backward(learner, step, NULL, duration_ns, err);
+        TRY(backward(learner, step, NULL, duration_ns, err));
+        return begin_sums(learner, step, err);
     case OP_KIND_COUNT:
         break;
     }

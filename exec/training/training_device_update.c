@@ -80,17 +80,23 @@ static status exchange_parts(const exec_layer *layer, const exec_group *replicas
     return result;
 }
 
+/// Numbers that a layer's replicas send to a rank which adds its part of them, its own too.
+static size_t received_count(const exec_layer *layer, const exec_group *replicas)
+{
+    return part_of(layer, 0, replicas->rank_count).count * (size_t)replicas->rank_count;
+}
+
 /// Sums one layer's gradient from device to device: every replica adds a part of it over the
 /// replicas, in their order as the host would, and gives it to the others.
-static status exchange_layer(exec_layer *layer, const exec_group *replicas, error_message *err)
+///
+/// @param received [received_count] device memory
+static status exchange_layer(exec_layer *layer, const exec_group *replicas, float *received,
+                             error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const int parts = replicas->rank_count;
     const size_t room = part_of(layer, 0, parts).count;
     const gradient_part own = part_of(layer, replicas->self, parts);
-    void *taken = NULL;
-    TRY(exec_buffers_take(layer->buffers, room * (size_t)parts * sizeof(float), &taken, err));
-    float *received = taken;
     status result = exchange_parts(layer, replicas, received, err);
     const size_t bytes = own.count * sizeof(float);
     float *own_copy = received + room * (size_t)replicas->self;
@@ -99,9 +105,7 @@ static status exchange_layer(exec_layer *layer, const exec_group *replicas, erro
         kernels->table->add_floats(kernels, received, received + room * (size_t)other, own.count);
     }
     if (own.count > 0) kernels->table->copy(kernels, own.values, received, bytes);
-    if (result == STATUS_OK) result = exchange_parts(layer, replicas, NULL, err);
-    exec_buffers_give(layer->buffers, taken);
-    return result;
+    return result == STATUS_OK ? exchange_parts(layer, replicas, NULL, err) : result;
 }
 
 int64_t exec_learner_now_ns(const exec_device *device)
@@ -112,18 +116,94 @@ int64_t exec_learner_now_ns(const exec_device *device)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+/// Whether gradients go from GPU to GPU.
+static bool is_on_device(const exec_learner *learner, const exec_group *replicas)
+{
+    return learner->kernels->table->stream != NULL &&
+           replicas->endpoint->transport->exchange != NULL;
+}
+
+bool exec_learner_can_overlap(const exec_learner *learner, const exec_group *replicas)
+{
+    if (learner->model.expert_exchange != NULL) return false;
+    if (learner->kernels->table->has_host_memory) return true;
+    return is_on_device(learner, replicas) && learner->kernels->table->beside != NULL;
+}
+
+/// Memory for what the replicas send of any layer: one after the other uses it.
+static status take_received(exec_learner *learner, const exec_group *replicas, error_message *err)
+{
+    size_t largest = 0;
+    void *taken = NULL;
+    if (learner->received != NULL) return STATUS_OK;
+    for (int row = 0; row < learner->report.layer_count; row++) {
+        const size_t count = received_count(learner->layers[row], replicas);
+        if (count > largest) largest = count;
+    }
+    TRY(exec_buffers_take(learner->buffers, largest * sizeof(float), &taken, err));
+    learner->received = taken;
+    return STATUS_OK;
+}
+
+static void give_received(exec_learner *learner)
+{
+    exec_buffers_give(learner->buffers, learner->received);
+    learner->received = NULL;
+}
+
+static status exchange_beside(exec_learner *learner, exec_layer *layer, error_message *err)
+{
+    exec_kernels *kernels = learner->kernels;
+    TRY(take_received(learner, learner->replicas, err));
+    kernels->table->beside(kernels, true);
+    const status result = exchange_layer(layer, learner->replicas, learner->received, err);
+    kernels->table->beside(kernels, false);
+    return result;
+}
+
+status exec_learner_begin_sum(exec_learner *learner, exec_layer *layer, error_message *err)
+{
+    if (layer->is_frozen) return STATUS_OK;
+    if (is_on_device(learner, learner->replicas)) return exchange_beside(learner, layer, err);
+    return exec_group_sum_begin(learner->replicas, layer->gradient, (int64_t)layer->held_count,
+                                &learner->sums[learner->sum_count++], err);
+}
+
+status exec_learner_advance_sums(exec_learner *learner, bool waits, error_message *err)
+{
+    for (; learner->sum_done < learner->sum_count; learner->sum_done++) {
+        exec_group_sum *sum = &learner->sums[learner->sum_done];
+        TRY(exec_group_sum_advance(sum, waits, err));
+        if (!sum->is_done) break;
+    }
+    return STATUS_OK;
+}
+
+/// Waits for what ops have begun.
+static status end_sums(exec_learner *learner, error_message *err)
+{
+    exec_kernels *kernels = learner->kernels;
+    if (learner->received == NULL) return exec_learner_advance_sums(learner, true, err);
+    kernels->table->await_beside(kernels);
+    give_received(learner);
+    return kernels->table->finish(kernels, err);
+}
+
 status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
+    const bool exchanges = is_on_device(learner, replicas);
     learner->replica_count = replicas->rank_count;
-    const bool is_on_device =
-        learner->kernels->table->stream != NULL && replicas->endpoint->transport->exchange != NULL;
+    if (learner->overlap != BAL_REDUCTION_EXPOSED) return end_sums(learner, err);
+    if (exchanges) TRY(take_received(learner, replicas, err));
     for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
         if (layer->is_frozen) continue;
-        TRY((is_on_device ? exchange_layer : reduce_layer)(layer, replicas, err));
+        TRY(exchanges ? exchange_layer(layer, replicas, learner->received, err)
+                      : reduce_layer(layer, replicas, err));
     }
-    return is_on_device ? learner->kernels->table->finish(learner->kernels, err) : STATUS_OK;
+    give_received(learner);
+    return exchanges ? learner->kernels->table->finish(learner->kernels, err) : STATUS_OK;
 }
 
 /// The gradients are sums over microbatches of all replicas; this makes them means.

@@ -218,3 +218,52 @@ status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t co
     const element of = {sizeof *values, add_int64s};
     return sum_elements(group, &of, values, count, 1, err);
 }
+
+status exec_group_sum_begin(const exec_group *group, float *values, int64_t count,
+                            exec_group_sum *sum, error_message *err)
+{
+    *sum = (exec_group_sum){.group = group,
+                            .values = values,
+                            .count = count,
+                            .sequence = next_sequence(group),
+                            .next = 1,
+                            .is_done = count == 0 || group->rank_count == 1};
+    if (sum->is_done || group->self == 0) return STATUS_OK;
+    return send_bytes(group, 0, key_of(group, sum->sequence, PART_UP), values,
+                      count * (int64_t)sizeof *values, err);
+}
+
+/// Takes the values of the next rank, or the sum from the root.
+static status take_values(exec_group_sum *sum, int from, int part, error_message *err)
+{
+    const exec_group *group = sum->group;
+    const uint64_t key = key_of(group, sum->sequence, part);
+    const int64_t byte_count = sum->count * (int64_t)sizeof *sum->values;
+    if (part == PART_DOWN) return receive_bytes(group, from, key, sum->values, byte_count, err);
+    float *received = memory_array((size_t)sum->count, sizeof *received);
+    const status result = receive_bytes(group, from, key, received, byte_count, err);
+    if (result == STATUS_OK) add_floats(sum->values, received, sum->count);
+    free(received);
+    return result;
+}
+
+status exec_group_sum_advance(exec_group_sum *sum, bool waits, error_message *err)
+{
+    const exec_group *group = sum->group;
+    const bool is_root = group->self == 0;
+    const int part = is_root ? PART_UP : PART_DOWN;
+    while (!sum->is_done) {
+        const int from = is_root ? sum->next : 0;
+        exec_endpoint *endpoint = group->endpoint;
+        if (!waits && !endpoint->transport->is_there(endpoint, group->rank[from],
+                                                     key_of(group, sum->sequence, part), NULL)) {
+            return STATUS_OK;
+        }
+        TRY(take_values(sum, from, part, err));
+        sum->is_done = !is_root || ++sum->next == group->rank_count;
+        if (!is_root || !sum->is_done) continue;
+        TRY(broadcast(group, sum->sequence, sum->values, sum->count * (int64_t)sizeof *sum->values,
+                      err));
+    }
+    return STATUS_OK;
+}

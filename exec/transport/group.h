@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "exec/transport/transport.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// What tells apart the messages of a run's groups: two ranks may be in all of them.
@@ -75,3 +76,22 @@ status exec_group_sum_double(const exec_group *group, double *values, int64_t co
                              error_message *err);
 status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,
                             error_message *err);
+
+/// A sum of floats that goes on while its ranks do other things. Zero-initialise.
+typedef struct exec_group_sum {
+    const exec_group *group;
+    float
+        *values; // [count] in until it begins, out when it is done; the caller's, untouched between
+    int64_t count;
+    int sequence;
+    int next; // root: of the group, whose values come next
+    bool is_done;
+} exec_group_sum;
+
+/// Begins what exec_group_sum_float does of one part, with its bits. Waits for nobody: who is not
+/// the root hands its values over, which are the sum once it is done.
+status exec_group_sum_begin(const exec_group *group, float *values, int64_t count,
+                            exec_group_sum *sum, error_message *err);
+
+/// Does what can be done now, or with `waits` all that is left.
+status exec_group_sum_advance(exec_group_sum *sum, bool waits, error_message *err);

@@ -614,6 +614,7 @@ static const char *find_inner(void)
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
+    exec_cuda_ask_driver();
     nccl_world asked = {.body = body, .context = context, .watchdog_ns = options->watchdog_ns};
     return exec_transport_run(inner != NULL ? inner : find_inner(), options, nccl_body, &asked,
                               err);

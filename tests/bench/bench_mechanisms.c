@@ -83,7 +83,8 @@ static void let_tokens_leave(measured_block *block, double level)
     const int length = block->model.sequence_length;
     for (int row = 0; row < block->flow.row_count; row++) {
         const int position = row % length;
-        block->is_live[row] = (int)((position + 1) * level + 1e-9) > (int)(position * level + 1e-9);
+        block->has_left[row] =
+            (int)((position + 1) * level + 1e-9) == (int)(position * level + 1e-9);
     }
 }
 

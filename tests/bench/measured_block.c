@@ -146,9 +146,7 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     block->slot = exec_slot_create(block->layer);
     block->host_input = memory_array(count, sizeof(float));
-    block->is_live = memory_array(1, rows);
-    block->live_scratch = memory_array(1, rows);
-    memset(block->is_live, 1, rows);
+    block->has_left = memory_array(1, rows);
     fill_uniform(block->host_input, count, 2);
     allocate(block, bytes, &block->input);
     allocate(block, bytes, &block->output_gradient);
@@ -157,11 +155,12 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     allocate(block, rows * sizeof(int), &block->target);
     allocate(block, rows * sizeof(float), &block->loss);
     allocate(block, EXEC_EXPERT_COUNT_MAX * sizeof(int), &block->load);
+    allocate(block, rows, &block->device_left);
     block->flow.target = block->target;
     block->flow.loss = block->loss;
     block->flow.load = block->load;
     block->flow.row_count = (int)rows;
-    block->flow.is_live = block->live_scratch;
+    block->flow.has_left = block->device_left;
 }
 
 void measured_block_close(measured_block *block)
@@ -177,9 +176,9 @@ void measured_block_close(measured_block *block)
     kernels->table->release(kernels, block->target);
     kernels->table->release(kernels, block->loss);
     kernels->table->release(kernels, block->load);
+    kernels->table->release(kernels, block->device_left);
     free(block->host_input);
-    free(block->is_live);
-    free(block->live_scratch);
+    free(block->has_left);
 }
 
 /// Brings host numbers into values of the device.
@@ -222,7 +221,7 @@ static void play_round(measured_block *block, double *pass_ns, stopwatch_table *
     exec_kernels *kernels = block->kernels;
     const size_t rows = (size_t)block->flow.row_count;
     const size_t bytes = rows * (size_t)block->model.width * (size_t)kernels->table->value_bytes;
-    memcpy(block->live_scratch, block->is_live, rows);
+    kernels->table->to_device(kernels, block->device_left, block->has_left, rows);
     kernels->table->copy(kernels, block->flow.values, block->input, bytes);
     kernels->table->copy(kernels, block->gradient, block->output_gradient, bytes);
     finish(kernels);

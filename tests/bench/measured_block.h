@@ -30,12 +30,12 @@ typedef struct measured_block {
     exec_layer *layer; // freshly initialised
     exec_slot *slot;
     float *host_input; // [rows][width] values that go in, uniform; may be changed
-    uint8_t *is_live;  // [rows] that go in, all 1; may be changed
+    uint8_t *has_left; // [rows] that go in, all 0; may be changed
     exec_flow flow;
-    uint8_t *live_scratch;
     void *input, *output_gradient, *gradient; // device memory, as what follows
     void *target, *loss;                      // [rows]: class 0 of all
     void *load;                               // [EXEC_EXPERT_COUNT_MAX] of exec_flow
+    void *device_left;                        // [rows]
 } measured_block;
 
 /// Opens a layer of the model on the backend: 1 is block 0, block_count + 1 the head. Release with

@@ -92,17 +92,23 @@ static inline void close_block(block_fixture *fixture)
 
 static inline void run_forward(block_fixture *fixture)
 {
+    uint8_t has_left[ROWS];
     exec_flow flow = {.values = fixture->output,
                       .row_count = ROWS,
-                      .is_live = fixture->live_after,
+                      .has_left = has_left,
                       .target = fixture->target,
                       .load = fixture->load,
                       .iteration = 3};
     memcpy(fixture->output, fixture->input, sizeof fixture->output);
-    memcpy(fixture->live_after, fixture->live, sizeof fixture->live);
+    for (int row = 0; row < ROWS; row++) {
+        has_left[row] = !fixture->live[row];
+    }
     exec_layer_refresh(fixture->layer); // the test may have changed parameters
     require(exec_layer_forward(fixture->layer, fixture->slot, &flow, &why));
     require(fixture->kernels->table->finish(fixture->kernels, &why));
+    for (int row = 0; row < ROWS; row++) {
+        fixture->live_after[row] = !has_left[row];
+    }
 }
 
 /// The balance loss with coefficient 1: 1 where shares and probabilities are even, up to

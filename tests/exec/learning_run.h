@@ -46,6 +46,7 @@ typedef struct learning_way {
     const char *schedule;
     int rank_count;                          // of the machine, of one replica
     int replica_count;                       // 0: 1
+    bal_reduction_overlap overlap;           // but none: under the real clock
     learning_plan plans[LEARNING_PLANS_MAX]; // the first has the ranks of the machine
 } learning_way;
 
@@ -112,7 +113,7 @@ static inline int learning_forced_plans(const learning_way *way, exec_forced_pla
     return count;
 }
 
-/// Executes the run on threads under the nominal clock.
+/// Executes the run on threads, under the nominal clock unless ops are to hide something.
 static inline status learning_try(learning_run *run, error_message *err)
 {
     const learning_way *way = run->way;
@@ -127,6 +128,7 @@ static inline status learning_try(learning_run *run, error_message *err)
         .chunk_count = learning_chunk_count(way),
         .schedule = way->schedule,
         .change_ratio = 0.25,
+        .reduction_overlap = way->overlap,
         .balancer = bal_balancer_find("even")};
     const bal_plan start = {.first_layer = way->plans[0].first_layer,
                             .rank_count = way->plans[0].rank_count,
@@ -144,7 +146,7 @@ static inline status learning_try(learning_run *run, error_message *err)
                                    .packing = run->packing,
                                    .backend = EXEC_BACKEND_CPU,
                                    .replica_rank_count = way->plans[0].rank_count,
-                                   .counts_cpu_time = true};
+                                   .counts_cpu_time = way->overlap == BAL_REDUCTION_EXPOSED};
     const exec_device_maker plain = {.context = &device, .create = exec_training_device_create};
     learning_context context = {
         .training = {.training = &training,
@@ -153,7 +155,8 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .forced_count = learning_forced_plans(way, forced),
                      .layer_count = exec_model_layer_count(run->model),
                      .devices = run->devices.create != NULL ? run->devices : plain,
-                     .clock = EXEC_CLOCK_NOMINAL,
+                     .clock = way->overlap == BAL_REDUCTION_EXPOSED ? EXEC_CLOCK_NOMINAL
+                                                                    : EXEC_CLOCK_REAL,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
     const status result =

@@ -194,7 +194,7 @@ TEST(live_rows_are_computed_as_a_dense_block_computes_them_alone)
         if (row % 2 == 0) continue;
         memcpy(dense.output + row / 2 * WIDTH, live.input + row * WIDTH, WIDTH * sizeof(float));
     }
-    exec_flow flow = {.values = dense.output, .row_count = ROWS / 2, .is_live = dense.live_after};
+    exec_flow flow = {.values = dense.output, .row_count = ROWS / 2};
 
     run_forward(&live);
     require(exec_layer_forward(dense.layer, dense.slot, &flow, &why));

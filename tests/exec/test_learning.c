@@ -158,6 +158,42 @@ TEST(two_replicas)
     }
 }
 
+/// Whoever comes first: gradients are added in the order of replicas.
+TEST(gradients_that_are_reduced_while_ops_run_are_the_same)
+{
+    const exec_mechanism mechanisms[] = {EXEC_DENSE, EXEC_FREEZING, EXEC_EARLY_EXIT};
+    for (size_t index = 0; index < sizeof mechanisms / sizeof mechanisms[0]; index++) {
+        const exec_model model = learning_model(mechanisms[index]);
+        for (int replicas = 2; replicas <= 4; replicas += 2) {
+            learning_way way = learning_one_rank;
+            way.replica_count = replicas;
+            const learning_run one = learn(&model, &way);
+            for (int each = 0; each < WAY_COUNT; each++) {
+                way = ways[each];
+                if (way.plans[1].rank_count == 0 || learning_chunk_count(&way) * replicas > 4) {
+                    continue; // there are four microbatches
+                }
+                way.replica_count = replicas;
+                way.overlap = each % 2 == 0 ? BAL_REDUCTION_STAGE : BAL_REDUCTION_BACKWARD;
+                const learning_run hidden = learn(&model, &way);
+                learning_assert_same(&one, &hidden);
+            }
+        }
+    }
+}
+
+TEST(replicas_that_share_experts_refuse_to_hide_the_reduction)
+{
+    exec_model model = learning_model(EXEC_MOE);
+    learning_way way = learning_one_rank;
+    learning_run run = {.model = &model, .way = &way, .iteration_count = 2};
+    way.replica_count = model.moe.expert_parallel = 2;
+    way.overlap = BAL_REDUCTION_STAGE;
+    assert_fails_naming(learning_try(&run, &why), STATUS_UNSUPPORTED,
+                        "reduction_overlap 'stage': replicas that share experts reduce gradients "
+                        "after the pipeline");
+}
+
 /// Experts that ranks share learn what they learn where each rank has all, to the last bit, under
 /// every plan and through migrations, in which less is moved.
 static void assert_shared_experts_learn_the_same(exec_model model, int replicas, int shared)

@@ -2,10 +2,12 @@
 /// gate against finite differences, the threshold of early exit by hand.
 #include "exec/model/model.h"
 
-#include "exec/kernels/kernels.h"
+#include "exec/kernels/kernels_cpu.h"
 
 #include "base/rng.h"
 #include "tests/test.h"
+
+#include <string.h>
 
 enum { SEQUENCES = 3, LENGTH = 20 };
 
@@ -16,14 +18,7 @@ typedef struct choice_fixture {
     int first_row[SEQUENCES + 1];
     int before[SEQUENCES * LENGTH + 1];
     float gate[SEQUENCES * LENGTH];
-    exec_row_choice choice;
 } choice_fixture;
-
-static exec_row_choice *prepare(choice_fixture *fixture)
-{
-    fixture->choice = (exec_row_choice){SEQUENCES, LENGTH, fixture->row, fixture->first_row};
-    return &fixture->choice;
-}
 
 static void choose(choice_fixture *fixture, const float *score, int count)
 {
@@ -97,32 +92,37 @@ TEST(capacity_is_a_share_of_the_sequence_and_never_nothing)
 TEST(the_gate_has_the_gradient_of_finite_differences)
 {
     for (float score = -4; score <= 4; score += 0.5f) {
-        const float step = 1.0f / 64, gate = exec_gate(score);
+        const float step = 1.0f / 64, gate = exec_cpu_gate(score);
         const double difference =
-            ((double)exec_gate(score + step) - (double)exec_gate(score - step)) / (2 * step);
+            ((double)exec_cpu_gate(score + step) - (double)exec_cpu_gate(score - step)) /
+            (2 * step);
         float gradient = 3;
 
         cpu->table->gate_input(cpu, &gate, &gradient, 1);
 
         assert_close(gradient, 3 * difference, 1e-3);
     }
-    assert_close(exec_gate(0), 0.5, 1e-7);
+    assert_close(exec_cpu_gate(0), 0.5, 1e-7);
 }
 
 TEST(live_rows_keep_their_order_and_sequences_may_be_empty)
 {
     choice_fixture fixture;
-    exec_row_choice *choice = prepare(&fixture);
-    uint8_t is_live[SEQUENCES * LENGTH] = {0};
-    is_live[2] = is_live[7] = is_live[2 * LENGTH] = 1;
+    uint8_t has_left[SEQUENCES * LENGTH];
+    int extent[2];
+    const exec_live live = {SEQUENCES, LENGTH, has_left, fixture.row, fixture.first_row, extent};
+    memset(has_left, 1, sizeof has_left);
+    has_left[2] = has_left[7] = has_left[2 * LENGTH] = 0;
 
-    exec_choose_live_rows(choice, is_live);
+    cpu->table->find_live(cpu, &live);
 
     const int first_row[] = {0, 2, 2, 3};
     assert_memory_equal(fixture.first_row, first_row, sizeof first_row);
     assert_int_equal(fixture.row[0], 2);
     assert_int_equal(fixture.row[1], 7);
     assert_int_equal(fixture.row[2], 2 * LENGTH);
+    assert_int_equal(extent[0], 0);
+    assert_int_equal(extent[1], 3);
 }
 
 TEST(the_threshold_comes_down_from_one_and_settles)
@@ -147,11 +147,12 @@ TEST(the_threshold_comes_down_from_one_and_settles)
 TEST(a_state_that_hardly_turned_is_saturated)
 {
     // (1, 0) to (1, 0.1): cosine 0.99504
-    assert_true(exec_is_saturated(1, 1, 1.01f, 0.995));
-    assert_false(exec_is_saturated(1, 1, 1.01f, 0.996));
-    assert_true(exec_is_saturated(1e-20f, 1e-20f, 1e-20f, 0.9)); // lengths whose product underflows
-    assert_false(exec_is_saturated(0, 0, 1, -0.5));
-    assert_false(exec_is_saturated(NAN, 1, 1, 0.5));
+    assert_true(exec_cpu_is_saturated(1, 1, 1.01f, 0.995));
+    assert_false(exec_cpu_is_saturated(1, 1, 1.01f, 0.996));
+    assert_true(
+        exec_cpu_is_saturated(1e-20f, 1e-20f, 1e-20f, 0.9)); // lengths whose product underflows
+    assert_false(exec_cpu_is_saturated(0, 0, 1, -0.5));
+    assert_false(exec_cpu_is_saturated(NAN, 1, 1, 0.5));
 }
 
 int main(void)

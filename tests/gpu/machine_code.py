@@ -80,7 +80,8 @@ def check_wide(functions, architecture):
     wide = {name: counts for name, counts in functions.items() if WIDE.search(name)}
     expect(len(wide) >= 7, f"{architecture}: {len(wide)} kernels of wide elements")
     for name, counts in wide.items():
-        expect(counts["LDG.128"] > 0 and counts["STG.128"] > 0 and counts["LDG"] == 0,
+        expect(counts["LDG.128"] > 0 and counts["STG.128"] > 0 and
+               counts["LDG"] <= 1,  # the number of rows, where the GPU alone knows it
                f"{architecture}: {name} loads or stores less than 16 bytes at once")
 
 

@@ -16,6 +16,7 @@ typedef struct gpu_pair {
     uint64_t seed;
     struct pair_array *arrays;
     const char *what; // is compared
+    int live, most;   // rows that the GPU alone knows, of those that it is given; most 0: all
     int failure_count;
 } gpu_pair;
 

@@ -17,6 +17,13 @@ static const double fp32_tolerance = 4e-6;
         side->table->operation(side, __VA_ARGS__);                                                 \
     }
 #define A(array) ((array)->memory[which])
+/// Rows, or elements of rows: on the cpu those of the limit, if there is one.
+#define R(count) limited(pair, which, (int)(count))
+
+static int limited(const gpu_pair *pair, int which, int count)
+{
+    return which == 0 && pair->most > 0 ? count / pair->most * pair->live : count;
+}
 
 static void check_matmul(gpu_pair *pair, exec_matmul shape)
 {
@@ -27,7 +34,13 @@ static void check_matmul(gpu_pair *pair, exec_matmul shape)
     const pair_type type = shape.is_float ? PAIR_FLOATS : PAIR_VALUES;
     const pair_array *c = pair_random(pair, type, rows * columns, 1.0F);
     pair->what = "matmul";
-    ON_BOTH(pair, matmul, &shape, A(a), A(b), A(c));
+    for (int which = 0; which < 2; which++) {
+        exec_kernels *side = which == 0 ? pair->cpu : pair->gpu;
+        exec_matmul own = shape;
+        *(shape.transposes_a ? &own.inner : &own.rows) =
+            R(shape.transposes_a ? shape.inner : shape.rows);
+        side->table->matmul(side, &own, A(a), A(b), A(c));
+    }
     pair_check(pair, "product", c, shape.is_float ? fp32_tolerance : pair_value_tolerance(pair));
 }
 
@@ -160,21 +173,21 @@ static void check_elements(gpu_pair *pair, size_t count)
     const pair_array *g = pair_random(pair, PAIR_FLOATS, count, 1.0F);
     const double tolerance = pair_value_tolerance(pair);
     pair->what = "elements";
-    ON_BOTH(pair, add, A(y), A(x), count);
+    ON_BOTH(pair, add, A(y), A(x), (size_t)R(count));
     pair_check(pair, "add", y, tolerance);
     ON_BOTH(pair, add_floats, A(f), A(g), count);
     pair_check(pair, "add_floats", f, fp32_tolerance);
-    ON_BOTH(pair, gelu_input, A(x), A(y), count);
+    ON_BOTH(pair, gelu_input, A(x), A(y), (size_t)R(count));
     pair_check(pair, "gelu_input", y, tolerance);
-    ON_BOTH(pair, gelu, A(x), A(y), count);
+    ON_BOTH(pair, gelu, A(x), A(y), (size_t)R(count));
     pair_check(pair, "gelu", y, tolerance);
-    ON_BOTH(pair, gelu, A(x), A(x), count);
+    ON_BOTH(pair, gelu, A(x), A(x), (size_t)R(count));
     pair_check(pair, "gelu in place", x, tolerance);
     ON_BOTH(pair, to_floats, A(x), A(f), count);
     pair_check(pair, "to_floats", f, tolerance);
     ON_BOTH(pair, clear, A(f), count * sizeof(float));
     pair_check(pair, "clear", f, 0.0);
-    ON_BOTH(pair, copy, A(f), A(g), count * sizeof(float));
+    ON_BOTH(pair, copy, A(f), A(g), (size_t)R(count) * sizeof(float));
     pair_check(pair, "copy", f, fp32_tolerance);
 }
 
@@ -237,21 +250,21 @@ static void check_norm(gpu_pair *pair, int rows, int width)
     const pair_array *of_bias = pair_random(pair, PAIR_FLOATS, (size_t)width, 1.0F);
     const double tolerance = pair_value_tolerance(pair);
     pair->what = "norm";
-    ON_BOTH(pair, layer_norm, A(input), A(weight), A(bias), rows, width, A(output), A(mean),
+    ON_BOTH(pair, layer_norm, A(input), A(weight), A(bias), R(rows), width, A(output), A(mean),
             A(inverse));
     pair_check(pair, "output", output, tolerance);
     pair_check(pair, "mean", mean, 1e-4); // sums near zero
     pair_check(pair, "inverse deviation", inverse, fp32_tolerance);
-    ON_BOTH(pair, layer_norm_input, A(slope), A(input), A(weight), A(mean), A(inverse), rows, width,
-            A(gradient));
+    ON_BOTH(pair, layer_norm_input, A(slope), A(input), A(weight), A(mean), A(inverse), R(rows),
+            width, A(gradient));
     pair_check(pair, "input gradient", gradient, tolerance);
-    ON_BOTH(pair, layer_norm_weight, A(slope), A(input), A(mean), A(inverse), rows, width,
+    ON_BOTH(pair, layer_norm_weight, A(slope), A(input), A(mean), A(inverse), R(rows), width,
             A(of_weight), A(of_bias));
     pair_check(pair, "weight gradient", of_weight, 2e-5);
     pair_check(pair, "bias gradient", of_bias, 2e-5);
-    ON_BOTH(pair, add_bias, A(output), A(weight), rows, width);
+    ON_BOTH(pair, add_bias, A(output), A(weight), R(rows), width);
     pair_check(pair, "add_bias", output, tolerance);
-    ON_BOTH(pair, column_sums, A(slope), rows, width, A(of_weight));
+    ON_BOTH(pair, column_sums, A(slope), R(rows), width, A(of_weight));
     pair_check(pair, "column_sums", of_weight, 2e-5);
 }
 
@@ -304,9 +317,9 @@ static void check_rows(gpu_pair *pair, int rows, int width)
     free(turned);
     const double tolerance = pair_value_tolerance(pair);
     pair->what = "rows";
-    ON_BOTH(pair, gather_rows, A(from), A(row), rows, width, A(to));
+    ON_BOTH(pair, gather_rows, A(from), A(row), R(rows), width, A(to));
     pair_check(pair, "gather_rows", to, tolerance);
-    ON_BOTH(pair, scatter_rows, A(from), A(permuted), rows, width, A(to));
+    ON_BOTH(pair, scatter_rows, A(from), A(permuted), R(rows), width, A(to));
     pair_check(pair, "scatter_rows", to, tolerance);
     ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), A(weight), 1, rows, width, A(to));
     pair_check(pair, "combine_rows", to, tolerance);
@@ -314,9 +327,9 @@ static void check_rows(gpu_pair *pair, int rows, int width)
     pair_check(pair, "combine_rows without weights", to, tolerance);
     ON_BOTH(pair, combine_rows, A(from), NULL, NULL, A(weight), -1, rows, width, A(to));
     pair_check(pair, "combine_rows row by row", to, tolerance);
-    ON_BOTH(pair, row_dots, A(from), A(row), A(to), NULL, rows, width, A(dot));
+    ON_BOTH(pair, row_dots, A(from), A(row), A(to), NULL, R(rows), width, A(dot));
     pair_check(pair, "row_dots", dot, tolerance);
-    ON_BOTH(pair, scale_rows, A(from), A(weight), rows, width, A(from));
+    ON_BOTH(pair, scale_rows, A(from), A(weight), R(rows), width, A(from));
     pair_check(pair, "scale_rows", from, tolerance);
 }
 
@@ -345,7 +358,7 @@ static void check_ends(gpu_pair *pair, int rows, int width, int classes, int pos
     const pair_array *logits = pair_random(pair, PAIR_VALUES, logit_count, 8.0F);
     const pair_array *loss = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
     const pair_array *sure = pair_random(pair, PAIR_FLOATS, 2 * (size_t)rows, 1.0F);
-    ON_BOTH(pair, cross_entropy, A(logits), A(token), rows, classes, 0.25F, A(loss), A(sure),
+    ON_BOTH(pair, cross_entropy, A(logits), A(token), R(rows), classes, 0.25F, A(loss), A(sure),
             A(logits));
     pair_check(pair, "loss", loss, fp32_tolerance);
     pair_check(pair, "confidence", sure, fp32_tolerance);
@@ -390,12 +403,14 @@ static void sorted_lists(const exec_attention *shape, int rows, int *first_entry
     free(bucket);
 }
 
-typedef enum list_kind { DENSE, THIN, SORTED, LIST_KIND_COUNT } list_kind;
+typedef enum list_kind { DENSE, THIN, SORTED, LIVE, LIST_KIND_COUNT } list_kind;
+
+static void limit(gpu_pair *pair, int live, int most);
 
 static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_width, int rows,
                             list_kind kind)
 {
-    static const char *const names[] = {"", ", thin", ", sorted"};
+    static const char *const names[] = {"", ", thin", ", sorted", ", live"};
     // A whole number of blocks, no rows at all, and a last block that is not full.
     const int first_row[] = {0, 2 * block_rows, 2 * block_rows, rows};
     int first_entry[256] = {0}, key_block[4096], first_key[4096];
@@ -411,7 +426,13 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
     if (kind == THIN) thin_lists(first_row, 3, block_rows, first_entry, key_block);
     if (kind == SORTED) sorted_lists(&shape, rows, first_entry, key_block, first_key);
     exec_attention shapes[2] = {shape, shape};
-    if (kind != DENSE) {
+    const int most_rows[] = {0, rows, 2 * rows, 3 * rows};
+    if (kind == LIVE) { // the GPU takes the first rows from its own memory
+        shapes[1].first_row = most_rows;
+        shapes[1].block_count = 3 * ((rows + block_rows - 1) / block_rows);
+        shapes[1].live_first_row = pair_given(pair, PAIR_INTS, first_row, 4)->memory[1];
+        limit(pair, rows, 3 * rows);
+    } else if (kind != DENSE) {
         const size_t blocks = (size_t)shape.block_count;
         const pair_array *first = pair_given(pair, PAIR_INTS, first_entry, blocks + 1);
         const pair_array *keys =
@@ -441,6 +462,7 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
             A(gradient));
     pair_check(pair, "gradient", gradient, is_fp32 ? 1e-5 : 1e-2);
     pair->what = "";
+    limit(pair, 0, 0);
 }
 
 /// Compares lists: buckets that many rows share, so that lists are uneven.
@@ -518,6 +540,116 @@ static void check_mask(gpu_pair *pair, size_t count)
     pair_check(pair, "mask", gradient, pair_value_tolerance(pair));
 }
 
+/// Has the GPU work on the first rows of those that it is given from here on; most 0: on all.
+static void limit(gpu_pair *pair, int live, int most)
+{
+    const int extent[] = {0, live};
+    const int *device = most > 0 ? pair_given(pair, PAIR_INTS, extent, 2)->memory[1] : NULL;
+    pair->live = live;
+    pair->most = most;
+    pair->gpu->table->limit_rows(pair->gpu, device, most);
+}
+
+/// Who is left and who leaves, by states or by confidence; and what a classifier learns of it.
+static void check_leaving(gpu_pair *pair, int sequences, int length)
+{
+    const int all = sequences * length;
+    const size_t rows = (size_t)all;
+    uint8_t *gone = calloc(rows, 1);
+    float *squares = calloc(rows, sizeof *squares);
+    if (gone == NULL || squares == NULL) abort();
+    for (int row = 0; row < all; row++) {
+        squares[row] = (float)(1 + row % 7) / 7;
+        gone[row] = row % 3 == 1 || row / length == 1; // nobody is left of sequence 1
+    }
+    const pair_array *left = pair_given(pair, PAIR_BYTES, gone, rows);
+    const pair_array *row = pair_indices(pair, rows, 1);
+    const pair_array *first_row = pair_indices(pair, (size_t)sequences + 1, 1);
+    const pair_array *extent = pair_indices(pair, 2, 1);
+    const pair_array *product = pair_random(pair, PAIR_FLOATS, rows, 1.0F);
+    const pair_array *square = pair_given(pair, PAIR_FLOATS, squares, rows);
+    const pair_array *confidence = pair_random(pair, PAIR_FLOATS, 2 * rows, 1.0F);
+    const pair_array *slope = pair_random(pair, PAIR_FLOATS, rows, 1.0F);
+    const pair_array *sums = pair_random(pair, PAIR_FLOATS, 2, 1.0F);
+    free(gone);
+    free(squares);
+    pair->what = "rows that leave";
+    for (int which = 0; which < 2; which++) {
+        exec_kernels *side = which == 0 ? pair->cpu : pair->gpu;
+        const exec_live live = {sequences, length, A(left), A(row), A(first_row), A(extent)};
+        const exec_compared states = {A(product), A(square), A(square)};
+        float *bias = A(sums);
+        exec_leaving leaving = {
+            .row = A(row), .states = states, .stride = 2, .threshold = 0.5, .has_left = A(left)};
+        side->table->find_live(side, &live);
+        const int count = which == 0 ? live.extent[1] : all;
+        if (which == 1) side->table->limit_rows(side, live.extent, all);
+        side->table->judge_rows(side, &states, 0.25, bias, 0.125F, count, A(confidence), A(slope),
+                                bias + 1);
+        side->table->leave_rows(side, &leaving, count);
+        leaving.states = (exec_compared){0};
+        leaving.confidence = A(confidence);
+        side->table->leave_rows(side, &leaving, count);
+        if (which == 1) side->table->limit_rows(side, NULL, 0);
+        side->table->find_live(side, &live);
+    }
+    pair_check(pair, "rows that are left", row, 0.0);
+    pair_check(pair, "first rows", first_row, 0.0);
+    pair_check(pair, "extent", extent, 0.0);
+    pair_check(pair, "confidence", confidence, fp32_tolerance);
+    pair_check(pair, "gradient", slope, fp32_tolerance);
+    pair_check(pair, "bias gradient", sums, 2e-5);
+}
+
+static void check_heads(gpu_pair *pair, int rows, int head_width)
+{
+    enum { HEADS = 4, SHARED = 2 };
+    const size_t width = (size_t)head_width, count = (size_t)rows * width;
+    const pair_array *compact = pair_random(pair, PAIR_VALUES, (HEADS + 2 * SHARED) * count, 1.0F);
+    const pair_array *spread = pair_random(pair, PAIR_VALUES, 3 * HEADS * count, 1.0F);
+    const pair_array *angles = pair_random(pair, PAIR_FLOATS, 8 * width, 1.0F);
+    const pair_array *up = pair_random(pair, PAIR_VALUES, count, 1.0F);
+    const exec_heads heads = {HEADS, SHARED, head_width, 8, NULL, NULL};
+    exec_heads of[2] = {heads, heads};
+    for (int which = 0; which < 2; which++) {
+        of[which].rotation = A(angles);
+    }
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "heads";
+    ON_BOTH(pair, spread_heads, &of[which], A(compact), R(rows), A(spread));
+    pair_check(pair, "spread_heads", spread, tolerance);
+    ON_BOTH(pair, spread_heads_input, &of[which], A(spread), R(rows), A(compact));
+    pair_check(pair, "spread_heads_input", compact, tolerance);
+    ON_BOTH(pair, swiglu, A(compact), R(rows), head_width, A(up));
+    pair_check(pair, "swiglu", up, tolerance);
+    ON_BOTH(pair, swiglu_input, A(compact), A(up), R(rows), head_width, A(spread));
+    pair_check(pair, "swiglu_input", spread, tolerance);
+}
+
+/// Operations over rows of which the GPU alone knows how many there are; the rest stays as it is.
+static void check_limited(gpu_pair *pair, int live, int most)
+{
+    limit(pair, live, most);
+    for (int flags = 0; flags < 16; flags++) {
+        if ((flags & 3) == 3) continue; // is not done
+        const int other = 24;
+        check_matmul(pair, (exec_matmul){.rows = flags & 1 ? other : most,
+                                         .columns = 40,
+                                         .inner = flags & 1 ? most : other,
+                                         .transposes_a = flags & 1,
+                                         .transposes_b = flags & 2,
+                                         .accumulates = flags & 4,
+                                         .is_float = flags & 8});
+    }
+    check_elements(pair, (size_t)most * 16);
+    check_elements(pair, (size_t)most * 7);
+    check_norm(pair, most, 48);
+    check_rows(pair, most, 36);
+    check_heads(pair, most, 16);
+    check_ends(pair, most, 40, 16, 12);
+    limit(pair, 0, 0);
+}
+
 static int check_against_plain_c(exec_cuda_kind kind)
 {
     gpu_pair both = {0};
@@ -540,6 +672,12 @@ static int check_against_plain_c(exec_cuda_kind kind)
     check_ends(&both, 300, 40, 16, 12);
     check_mask(&both, 21000);
     check_all_attention(&both);
+    check_heads(&both, 40, 16);
+    check_leaving(&both, 3, 20);
+    check_leaving(&both, 2, 700);
+    check_limited(&both, 0, 80);
+    check_limited(&both, 31, 80);
+    check_limited(&both, 300, 600);
     if (!gpu_is_small) {
         check_matmuls(&both, 16);
         check_groups(&both, 300, 1024, 2048);

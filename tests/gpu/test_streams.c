@@ -41,6 +41,7 @@ typedef struct drawn_case {
     bool is_llama, is_over_nccl, runs_ahead;
     const bal_schedule_family *family;
     int rank_count, replica_count, chunk_count, microbatch_count;
+    bal_reduction_overlap overlap;
     drawn_plan plans[PLANS_MAX]; // in force from iterations 0, 1 and 2 on
     int failing_task;            // 0: none
 } drawn_case;
@@ -115,6 +116,7 @@ static drawn_case draw_case(uint64_t seed)
         } while (!bal_schedule_takes(drawn.family, plan->rank_count, drawn.microbatch_count));
         draw_plan(&random, &drawn, plan);
     }
+    if (drawn.is_over_nccl) drawn.overlap = (bal_reduction_overlap)(seed % 3);
     if (seed % FAILING_EVERY == 0) drawn.failing_task = 1 + pick(&random, 4000);
     return drawn;
 }
@@ -205,6 +207,7 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
         .chunk_count = of->chunk_count,
         .schedule = of->family->name,
         .change_ratio = 0.25,
+        .reduction_overlap = of->overlap,
         .balancer = bal_balancer_find("even")};
     const bal_plan start = {.first_layer = of->plans[0].first_layer,
                             .rank_count = of->plans[0].rank_count,
@@ -261,6 +264,7 @@ static const learnt *expected_of(const drawn_case *of)
     if (expected->state_hash != 0) return expected;
     plain.backend = EXEC_BACKEND_CPU;
     plain.is_over_nccl = plain.runs_ahead = false;
+    plain.overlap = BAL_REDUCTION_EXPOSED;
     plain.family = bal_schedule_family_find("1f1b");
     plain.rank_count = plain.chunk_count = 1;
     plain.plans[0] = (drawn_plan){.rank_count = 1, .first_layer = {0, LAYERS}};
@@ -281,12 +285,14 @@ static double seconds(void)
 
 static void describe(uint64_t seed, const drawn_case *of)
 {
-    printf("seed %llu: %s (%s), %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s: ",
+    printf("seed %llu: %s (%s), %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s, "
+           "overlap %s: ",
            (unsigned long long)seed, exec_mechanism_names[of->mechanism],
            exec_exit_measure_names[of->measure], of->family->name,
            of->is_over_nccl ? "nccl" : "parts", of->replica_count, of->rank_count,
            of->plans[1].rank_count, of->plans[2].rank_count, of->microbatch_count,
-           of->runs_ahead ? ", ahead" : "", of->failing_task > 0 ? ", a kernel fails" : "");
+           of->runs_ahead ? ", ahead" : "", of->failing_task > 0 ? ", a kernel fails" : "",
+           bal_reduction_overlap_names[of->overlap]);
 }
 
 /// One case; a rank that hangs keeps its thread, so that nothing can follow.
@@ -425,15 +431,17 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
     return 1;
 }
 
-/// Those whose decisions are made on the GPU.
 static int mechanisms_do_not_wait(void)
 {
-    static const exec_mechanism on_gpu[] = {
-        EXEC_DENSE, EXEC_MOE, EXEC_MOD, EXEC_PRUNING, EXEC_SPARSE_ATTENTION, EXEC_FREEZING};
     int failures = 0;
-    for (size_t index = 0; index < sizeof on_gpu / sizeof *on_gpu; index++) {
-        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, false);
-        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, true);
+    for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        const int measures = mechanism == EXEC_EARLY_EXIT ? EXEC_EXIT_MEASURE_COUNT : 1;
+        for (int measure = 0; measure < measures; measure++) {
+            for (int is_llama = 0; is_llama < 2; is_llama++) {
+                failures += ops_do_not_wait((exec_mechanism)mechanism, (exec_exit_measure)measure,
+                                            is_llama != 0);
+            }
+        }
     }
     return failures;
 }

@@ -90,6 +90,15 @@ done
 "$launch" 8 "$dynmo" run train.json --device cpu --data-parallel 2 --transport "$transport" >mpi_out 2>&1
 [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
     fail "another training of two replicas: $(cat local_out mpi_out)"
+# Gradients that are summed while ops still run.
+for overlap in stage backward; do
+    sed "s/\"stages\":4/\"stages\":2/; s/\"iterations\"/\"data_parallel\":2,\"reduction_overlap\":\"$overlap\",&/" \
+        train.json >hidden.json
+    "$launch" 4 "$dynmo" run hidden.json --device cpu --transport "$transport" >mpi_out 2>&1 ||
+        fail "reduction_overlap $overlap: $(cat mpi_out)"
+    [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
+        fail "another training with reduction_overlap $overlap: $(cat local_out mpi_out)"
+done
 
 # Ranks that share the experts of their blocks: with migrations, and as if each had all.
 cat >mixtral.json <<'END'

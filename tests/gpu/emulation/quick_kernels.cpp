@@ -9,6 +9,8 @@ extern "C" {
 }
 
 #include <string.h>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 static exec_kernels *cpu()
@@ -27,6 +29,29 @@ static void later(exec_kernels *kernels, std::function<void()> operation)
     exec_cuda_note(kernels, (int)gpu::enqueue_work(stream, std::move(operation)), "an operation");
 }
 
+/// Rows, or elements, of an operation that is over so many, as limit_rows has them when it runs:
+/// its first count.
+struct limited {
+    const int *extent;
+    int most;
+    bool is_first = true;
+
+    explicit limited(exec_kernels *kernels)
+        : extent(((const exec_cuda_queue *)kernels)->extent),
+          most(((const exec_cuda_queue *)kernels)->most)
+    {
+    }
+
+    template <typename Argument> Argument of(Argument argument)
+    {
+        if constexpr (std::is_same_v<Argument, int> || std::is_same_v<Argument, size_t>) {
+            if (extent != nullptr && is_first) argument = argument / most * extent[1];
+            is_first = false;
+        }
+        return argument;
+    }
+};
+
 template <auto ROW> struct quick;
 
 /// A row of the table whose arguments are numbers and device memory.
@@ -35,6 +60,15 @@ struct quick<ROW> {
     static void enqueue(exec_kernels *kernels, Arguments... arguments)
     {
         later(kernels, [=] { (cpu()->table->*ROW)(cpu(), arguments...); });
+    }
+
+    /// Of an operation that limit_rows concerns.
+    static void over_rows(exec_kernels *kernels, Arguments... arguments)
+    {
+        later(kernels, [=, limit = limited(kernels)]() mutable {
+            std::tuple<exec_kernels *, Arguments...> all{cpu(), limit.of(arguments)...};
+            std::apply(cpu()->table->*ROW, all);
+        });
     }
 };
 
@@ -68,14 +102,19 @@ struct kept_attention {
     exec_attention attention() const
     {
         exec_attention made = shape;
-        made.first_row = first_row.data();
+        made.first_row = shape.live_first_row != nullptr ? shape.live_first_row : first_row.data();
+        made.block_count = 0;
+        for (int sequence = 0; sequence < shape.sequence_count; sequence++) {
+            made.block_count += exec_blocks_of(&made, sequence);
+        }
         return made;
     }
 
     /// Whether the device's dense lists are those of the shape, when they are used.
     bool are_there() const
     {
-        if (shape.first_entry != nullptr || lists.block_count == 0) return true;
+        if (shape.first_entry != nullptr || shape.live_first_row != nullptr) return true;
+        if (lists.block_count == 0) return true;
         const exec_cuda_block &last = lists.block[lists.block_count - 1];
         return lists.block[0].first_row == first_row[0] &&
                last.first_row + last.row_count == first_row.back();
@@ -115,6 +154,11 @@ void exec_cuda_list_chosen(exec_kernels *, const exec_cuda_lists *, const exec_a
 {
 }
 
+void exec_cuda_list_live(exec_kernels *, const exec_cuda_lists *, const exec_attention *,
+                         exec_cuda_block *)
+{
+}
+
 void exec_cuda_fill_blocks(exec_kernel_table *table)
 {
     table->choose_blocks = [](exec_kernels *kernels, const exec_attention *shape,
@@ -133,17 +177,33 @@ void exec_cuda_fill_choice(exec_kernel_table *table)
         later(kernels, [=, kept = *chosen] { cpu()->table->choose_rows(cpu(), &kept, score); });
     };
     table->gate_input = quick<&exec_kernel_table::gate_input>::enqueue;
+    table->find_live = [](exec_kernels *kernels, const exec_live *live) {
+        later(kernels, [=, kept = *live] { cpu()->table->find_live(cpu(), &kept); });
+    };
+    table->leave_rows = [](exec_kernels *kernels, const exec_leaving *leaving, int rows) {
+        later(kernels, [=, kept = *leaving, limit = limited(kernels)]() mutable {
+            cpu()->table->leave_rows(cpu(), &kept, limit.of(rows));
+        });
+    };
+    table->judge_rows = [](exec_kernels *kernels, const exec_compared *states, double cosine,
+                           const float *bias, float scale, int rows, float *confidence,
+                           float *gradient, float *bias_gradient) {
+        later(kernels, [=, kept = *states, limit = limited(kernels)]() mutable {
+            cpu()->table->judge_rows(cpu(), &kept, cosine, bias, scale, limit.of(rows), confidence,
+                                     gradient, bias_gradient);
+        });
+    };
 }
 
 void exec_cuda_fill_elements(exec_kernel_table *table)
 {
-    table->copy = quick<&exec_kernel_table::copy>::enqueue;
+    table->copy = quick<&exec_kernel_table::copy>::over_rows;
     table->to_values = quick<&exec_kernel_table::to_values>::enqueue;
     table->to_floats = quick<&exec_kernel_table::to_floats>::enqueue;
-    table->add = quick<&exec_kernel_table::add>::enqueue;
+    table->add = quick<&exec_kernel_table::add>::over_rows;
     table->add_floats = quick<&exec_kernel_table::add_floats>::enqueue;
-    table->gelu = quick<&exec_kernel_table::gelu>::enqueue;
-    table->gelu_input = quick<&exec_kernel_table::gelu_input>::enqueue;
+    table->gelu = quick<&exec_kernel_table::gelu>::over_rows;
+    table->gelu_input = quick<&exec_kernel_table::gelu_input>::over_rows;
     table->adamw = enqueue_adamw;
     table->mask = quick<&exec_kernel_table::mask>::enqueue;
 }
@@ -173,33 +233,34 @@ void exec_cuda_fill_routing(exec_kernel_table *table)
 
 void exec_cuda_fill_heads(exec_kernel_table *table)
 {
-    table->swiglu = quick<&exec_kernel_table::swiglu>::enqueue;
-    table->swiglu_input = quick<&exec_kernel_table::swiglu_input>::enqueue;
+    table->swiglu = quick<&exec_kernel_table::swiglu>::over_rows;
+    table->swiglu_input = quick<&exec_kernel_table::swiglu_input>::over_rows;
     table->spread_heads = [](exec_kernels *kernels, const exec_heads *heads, const void *from,
                              int rows, void *qkv) {
-        later(kernels,
-              [=, kept = *heads] { cpu()->table->spread_heads(cpu(), &kept, from, rows, qkv); });
+        later(kernels, [=, kept = *heads, limit = limited(kernels)]() mutable {
+            cpu()->table->spread_heads(cpu(), &kept, from, limit.of(rows), qkv);
+        });
     };
     table->spread_heads_input = [](exec_kernels *kernels, const exec_heads *heads,
                                    const void *qkv_gradient, int rows, void *gradient) {
-        later(kernels, [=, kept = *heads] {
-            cpu()->table->spread_heads_input(cpu(), &kept, qkv_gradient, rows, gradient);
+        later(kernels, [=, kept = *heads, limit = limited(kernels)]() mutable {
+            cpu()->table->spread_heads_input(cpu(), &kept, qkv_gradient, limit.of(rows), gradient);
         });
     };
 }
 
 void exec_cuda_fill_rows(exec_kernel_table *table)
 {
-    table->add_bias = quick<&exec_kernel_table::add_bias>::enqueue;
-    table->layer_norm = quick<&exec_kernel_table::layer_norm>::enqueue;
-    table->layer_norm_input = quick<&exec_kernel_table::layer_norm_input>::enqueue;
-    table->cross_entropy = quick<&exec_kernel_table::cross_entropy>::enqueue;
+    table->add_bias = quick<&exec_kernel_table::add_bias>::over_rows;
+    table->layer_norm = quick<&exec_kernel_table::layer_norm>::over_rows;
+    table->layer_norm_input = quick<&exec_kernel_table::layer_norm_input>::over_rows;
+    table->cross_entropy = quick<&exec_kernel_table::cross_entropy>::over_rows;
     table->embed = quick<&exec_kernel_table::embed>::enqueue;
-    table->gather_rows = quick<&exec_kernel_table::gather_rows>::enqueue;
-    table->scatter_rows = quick<&exec_kernel_table::scatter_rows>::enqueue;
+    table->gather_rows = quick<&exec_kernel_table::gather_rows>::over_rows;
+    table->scatter_rows = quick<&exec_kernel_table::scatter_rows>::over_rows;
     table->combine_rows = quick<&exec_kernel_table::combine_rows>::enqueue;
-    table->scale_rows = quick<&exec_kernel_table::scale_rows>::enqueue;
-    table->row_dots = quick<&exec_kernel_table::row_dots>::enqueue;
+    table->scale_rows = quick<&exec_kernel_table::scale_rows>::over_rows;
+    table->row_dots = quick<&exec_kernel_table::row_dots>::over_rows;
 }
 
 /// The sums ask for scratch memory as the kernels do.
@@ -210,9 +271,9 @@ void exec_cuda_fill_columns(exec_kernel_table *table)
         const size_t bytes = (size_t)rows * (size_t)columns * sizeof *sum;
         void *scratch = exec_cuda_scratch(kernels, bytes);
         later(kernels, [=] { memset(scratch, 0xff, bytes); });
-        quick<&exec_kernel_table::column_sums>::enqueue(kernels, values, rows, columns, sum);
+        quick<&exec_kernel_table::column_sums>::over_rows(kernels, values, rows, columns, sum);
     };
-    table->layer_norm_weight = quick<&exec_kernel_table::layer_norm_weight>::enqueue;
+    table->layer_norm_weight = quick<&exec_kernel_table::layer_norm_weight>::over_rows;
     table->embed_weight = quick<&exec_kernel_table::embed_weight>::enqueue;
 }
 
