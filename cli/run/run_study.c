@@ -196,6 +196,24 @@ static status refuse(const ana_study *study, const char *key, const char *why, e
                      why);
 }
 
+/// Devices that train reduce gradients under the backward where ops can begin that: on CPUs, and on
+/// GPUs over NCCL.
+static status check_overlap(const ana_study *study, const cli_run_request *request,
+                            error_message *err)
+{
+    const bal_reduction_overlap overlap = study->run.reduction_overlap;
+    const bool is_alone =
+        strcmp(request->device, "cuda") == 0 && strcmp(request->transport, "nccl") != 0;
+    if (overlap == BAL_REDUCTION_EXPOSED || (!is_alone && study->parallel.expert <= 1)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s: training.reduction_overlap %s: %s gradients after the pipeline",
+                     study->path, bal_reduction_overlap_names[overlap],
+                     is_alone ? "device cuda without transport nccl reduces"
+                              : "replicas that share experts (training.expert_parallel) reduce");
+}
+
 /// Refuses what a study says of devices that are told how long things take.
 static status refuse_told(const cli_run_request *request, const cli_run_study *opened,
                           error_message *err)
@@ -218,16 +236,7 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
             "its blocks; ranks of cpu share them",
             study->path, study->parallel.expert);
     }
-    const int overlap = study->run.reduction_overlap;
-    const bool is_cuda =
-        strcmp(request->device, "cuda") == 0 && strcmp(request->transport, "nccl") != 0;
-    if (overlap != BAL_REDUCTION_EXPOSED && (is_cuda || study->parallel.expert > 1)) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: training.reduction_overlap %s: %s gradients after the pipeline",
-                         study->path, bal_reduction_overlap_names[overlap],
-                         is_cuda ? "device cuda without transport nccl reduces"
-                                 : "replicas that share experts (training.expert_parallel) reduce");
-    }
+    TRY(check_overlap(study, request, err));
     if (opened->row->information == BAL_INFORMATION_FORESIGHT) {
         return refuse(study, "balancing.information foresight",
                       "nobody knows what a device that trains will measure next", err);
