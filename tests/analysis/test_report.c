@@ -151,11 +151,13 @@ TEST(nothing_that_a_run_says_is_markup)
     const ana_report report = {.recorded = &recorded};
     text_buffer out = {0};
     text_buffer svg = {0};
+    char *path = strdup(getenv("PATH"));
     assert_int_equal(setenv("PATH", "/nonexistent", 1), 0);
 
     assert_ok(ana_report_write(&report, &out, &why));
     assert_fails(ana_report_figure(&report, ANA_FIGURE_BUBBLE, &svg, &why), STATUS_UNSUPPORTED,
                  "no gnuplot on PATH, so no pictures");
+    assert_int_equal(setenv("PATH", path, 1), 0);
     assert_int_equal(svg.length, 0);
     assert_null(strstr(out.bytes, "a<b>"));
     assert_null(strstr(out.bytes, "<x>"));
@@ -163,6 +165,7 @@ TEST(nothing_that_a_run_says_is_markup)
     assert_non_null(strstr(out.bytes, "<title>T &amp; &lt;T&gt;</title>"));
     assert_non_null(strstr(out.bytes, "a&lt;b&gt;&amp;&quot;c"));
     assert_non_null(strstr(out.bytes, "There was no gnuplot"));
+    free(path);
     text_free(&out);
     text_free(&svg);
 }
@@ -188,10 +191,10 @@ TEST(gnuplot_runs_nothing_that_a_label_says)
                            "$series_0 << EOD\n0 1\n1 2\nEOD\n");
 
     const status plotted = ana_plot("series", &settings, &svg, &why);
+    text_free(&settings);
     if (plotted == STATUS_UNSUPPORTED) skip();
     require(plotted);
     assert_non_null(strstr(svg.bytes, "`echo ran`"));
-    text_free(&settings);
     text_free(&svg);
 }
 
