@@ -170,7 +170,8 @@ static void write_text(const model_costs *costs, const char *model, text_buffer 
 {
     text_format(out, "%s on %s: sequence length %d, microbatch size %d, %s, %s attention\n", model,
                 costs->hardware.name, costs->shape.sequence_length, costs->shape.microbatch_size,
-                model_dtype_name(costs->shape.dtype), model_attention_name(costs->shape.attention));
+                model_dtype_name(costs->shape.dtype),
+                model_attention_names[costs->shape.attention]);
     text_format(out, "%" PRId64 " parameters, %" PRId64 " of them met by a token\n\n",
                 costs->total_parameters, costs->active_parameters);
     write_layers(costs, out);
@@ -230,7 +231,7 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     json_put_int64(&writer, "sequence_length", costs->shape.sequence_length);
     json_put_int64(&writer, "microbatch_size", costs->shape.microbatch_size);
     json_put_string(&writer, "dtype", model_dtype_name(costs->shape.dtype));
-    json_put_string(&writer, "attention", model_attention_name(costs->shape.attention));
+    json_put_string(&writer, "attention", model_attention_names[costs->shape.attention]);
     json_put_int64(&writer, "total_parameters", costs->total_parameters);
     json_put_int64(&writer, "active_parameters", costs->active_parameters);
     write_loads(&writer, &costs->layers);

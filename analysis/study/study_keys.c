@@ -18,7 +18,6 @@ enum { ITERATIONS_MAX = 100000000 };
 #define LINK(member) .offset = offsetof(bal_disturbed_link, member)
 
 static const char *const fill_names[] = {"fill"};
-static const char *const attention_names[] = {"flash", "flash-2", "unfused"};
 static const char *const step_names[] = {"barrier", "post-validation"};
 static const char *const unit_names[] = {"rank", "node"};
 
@@ -143,8 +142,9 @@ static const ana_study_key keys[] = {
     {"training.dtype", ANA_KEY_CHOICE, "of a model; else as its config says", NULL,
      MODEL_DTYPE_UNKNOWN + 1, MODEL_DTYPE_COUNT - 1, MODEL_DTYPE_UNKNOWN, OFFSET(dtype),
      .names = model_dtype_names, .flags = ANA_KEY_OF_MODEL},
-    {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0, 2, -1,
-     OFFSET(attention), .names = attention_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
+    {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0,
+     MODEL_ATTENTION_COUNT - 1, -1, OFFSET(attention), .names = model_attention_names,
+     .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.eager_loss", ANA_KEY_BOOL,
      "the loss is PyTorch's, uncompiled: 12 or 16 bytes of a logit, not 4; with a model",
      OFFSET(parallel.eager_loss), .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},

@@ -101,7 +101,7 @@ static model_attention attention_of(const ana_real_runs *runs, int row)
     if (named[0] == '\0' || strcasecmp(named, "fused") == 0) return MODEL_ATTENTION_FLASH;
     int attention = 0;
     while (attention < MODEL_ATTENTION_COUNT &&
-           strcasecmp(named, model_attention_name((model_attention)attention)) != 0) {
+           strcasecmp(named, model_attention_names[attention]) != 0) {
         attention++;
     }
     return (model_attention)attention;
@@ -327,7 +327,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
-    json_put_string(writer, "attention", model_attention_name(attention_of(runs, row)));
+    json_put_string(writer, "attention", model_attention_names[attention_of(runs, row)]);
     json_put_bool(writer, "eager_loss", is_eager);
     json_end_object(writer);
     return STATUS_OK;

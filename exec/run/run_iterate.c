@@ -194,13 +194,13 @@ static void time_reduction(const exec_leader *leader, bal_iteration_times *times
     const exec_run_reports *reports = &leader->reports;
     const bool is_composed = leader->training.reduction_overlap != BAL_REDUCTION_EXPOSED &&
                              leader->execution->clock == EXEC_CLOCK_NOMINAL;
+    if (is_composed) return;
+    times->reduction_ns = reports->reduced_ns;
+    if (reports->reduced_end_ns == 0) return;
     int64_t end_ns = 0;
     for (int place = 0; place < leader->played.plan->rank_count; place++) {
         if (times->rank_end_ns[place] > end_ns) end_ns = times->rank_end_ns[place];
     }
-    if (is_composed) return;
-    times->reduction_ns = reports->reduced_ns;
-    if (reports->reduced_end_ns == 0) return;
     times->reduction_ns = reports->reduced_end_ns > end_ns ? reports->reduced_end_ns - end_ns : 0;
 }
 

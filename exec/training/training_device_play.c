@@ -85,7 +85,6 @@ static status begin_reduction(exec_learner *learner, const exec_iteration *itera
     learner->replicas = iteration->replicas;
     learner->sum_count = learner->sum_done = 0;
     if (learner->overlap == BAL_REDUCTION_EXPOSED) return STATUS_OK;
-    if (learner->replicas->rank_count == 1) learner->overlap = BAL_REDUCTION_EXPOSED;
     if (exec_learner_can_overlap(learner, learner->replicas)) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
                      "reduction_overlap '%s': %s reduce gradients after the pipeline",

@@ -1,5 +1,6 @@
 #include "models/cost/layer_work.h"
 
+#include "base/text.h"
 #include "models/cost/parameters.h"
 #include "models/cost/saturating.h"
 
@@ -20,21 +21,14 @@ enum {
     EMBEDDING_KERNELS = 4
 };
 
-const char *model_attention_name(model_attention attention)
-{
-    static const char *const names[] = {"flash", "flash-2", "unfused"};
-    assert(attention < MODEL_ATTENTION_COUNT);
-    return names[attention];
-}
+const char *const model_attention_names[] = {"flash", "flash-2", "unfused"};
+_Static_assert(sizeof model_attention_names / sizeof model_attention_names[0] ==
+                   MODEL_ATTENTION_COUNT,
+               "a name each");
 
 model_attention model_attention_find(const char *name)
 {
-    int attention = 0;
-    while (attention < MODEL_ATTENTION_COUNT &&
-           strcmp(model_attention_name((model_attention)attention), name) != 0) {
-        attention++;
-    }
-    return (model_attention)attention;
+    return (model_attention)text_find(name, model_attention_names, MODEL_ATTENTION_COUNT);
 }
 
 /// Which tokens a matrix product works on, and of which its input is kept.

@@ -14,8 +14,7 @@ typedef enum model_attention {
     MODEL_ATTENTION_COUNT
 } model_attention;
 
-/// "flash", "flash-2" or "unfused". Static storage.
-const char *model_attention_name(model_attention attention);
+extern const char *const model_attention_names[MODEL_ATTENTION_COUNT];
 
 /// MODEL_ATTENTION_COUNT if there is none of this name.
 model_attention model_attention_find(const char *name);

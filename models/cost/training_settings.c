@@ -123,7 +123,7 @@ static status choose_shape(const model_config *config, const model_training *tra
     const bool is_unfused = shape->attention == MODEL_ATTENTION_UNFUSED;
     model_assume(list, "attention", has_attention ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
                  has_attention ? "" : "default", "%s, %s what the %smask hides",
-                 model_attention_name(shape->attention), is_unfused ? "computes" : "skips",
+                 model_attention_names[shape->attention], is_unfused ? "computes" : "skips",
                  is_unfused ? "" : "causal ");
     return STATUS_OK;
 }
