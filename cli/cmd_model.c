@@ -311,7 +311,8 @@ const cli_command cli_command_model = {
                      "tfloat32; float8, mxfloat8, nvfloat4: products of layers in 8 or 4 bits, all "
                      "else in bfloat16."},
             {"--attention", "NAME",
-             .help = "flash (default), or unfused: scores in memory, masked pairs computed too."},
+             .help = "flash (default); flash-2, by FlashAttention-2; or unfused: scores in memory, "
+                     "masked pairs computed too."},
             {"--state-bytes-per-parameter", "N",
              .help =
                  "Weights, gradients and optimizer. Default: 18, Adam in mixed precision; 16 for "
