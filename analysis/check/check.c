@@ -28,19 +28,19 @@ const char *const ana_check_verdict_names[ANA_CHECK_VERDICT_COUNT] = {
     [ANA_CHECK_UNDECIDED] = "undecided",
     [ANA_CHECK_IGNORED] = "ignored"};
 
-const char *const ana_check_cause_names[ANA_CAUSE_COUNT] = {
-    [ANA_CAUSE_NONE] = "none",
-    [ANA_CAUSE_PLAN] = "plan",
-    [ANA_CAUSE_ALL_OPS] = "ops-of-all-stages",
-    [ANA_CAUSE_KIND] = "ops-of-one-kind",
-    [ANA_CAUSE_STAGES] = "ops-of-some-stages",
-    [ANA_CAUSE_STRAGGLER] = "straggler-rank",
-    [ANA_CAUSE_LINK] = "slow-link",
-    [ANA_CAUSE_ORDER] = "order",
-    [ANA_CAUSE_DECISION] = "decision",
-    [ANA_CAUSE_OUTSIDE] = "outside-the-pipeline",
-    [ANA_CAUSE_MEMORY] = "memory",
-    [ANA_CAUSE_UNKNOWN] = "unknown"};
+const char *const ana_check_cause_names[ANA_CHECK_CAUSE_COUNT] = {
+    [ANA_CHECK_CAUSE_NONE] = "none",
+    [ANA_CHECK_CAUSE_PLAN] = "plan",
+    [ANA_CHECK_CAUSE_ALL_OPS] = "ops-of-all-stages",
+    [ANA_CHECK_CAUSE_KIND] = "ops-of-one-kind",
+    [ANA_CHECK_CAUSE_STAGES] = "ops-of-some-stages",
+    [ANA_CHECK_CAUSE_STRAGGLER] = "straggler-rank",
+    [ANA_CHECK_CAUSE_LINK] = "slow-link",
+    [ANA_CHECK_CAUSE_ORDER] = "order",
+    [ANA_CHECK_CAUSE_DECISION] = "decision",
+    [ANA_CHECK_CAUSE_OUTSIDE] = "outside-the-pipeline",
+    [ANA_CHECK_CAUSE_MEMORY] = "memory",
+    [ANA_CHECK_CAUSE_UNKNOWN] = "unknown"};
 
 ana_check_options ana_check_options_default(void)
 {

@@ -102,23 +102,23 @@ typedef struct ana_check_quantity {
 } ana_check_quantity;
 
 typedef enum ana_check_cause_kind {
-    ANA_CAUSE_NONE,      ///< nothing departs
-    ANA_CAUSE_PLAN,      ///< another plan to begin with
-    ANA_CAUSE_ALL_OPS,   ///< ops of all stages alike: machine or kernels
-    ANA_CAUSE_KIND,      ///< ops of one kind on all stages
-    ANA_CAUSE_STAGES,    ///< ops of some stages
-    ANA_CAUSE_STRAGGLER, ///< all ops of one rank by one factor
-    ANA_CAUSE_LINK,      ///< messages that come late though they were sent in time
-    ANA_CAUSE_ORDER,     ///< ops in another order
-    ANA_CAUSE_DECISION,  ///< the controller decided otherwise
-    ANA_CAUSE_OUTSIDE,   ///< time outside the pipeline
-    ANA_CAUSE_MEMORY,    ///< only memory
-    ANA_CAUSE_UNKNOWN,   ///< none of these
-    ANA_CAUSE_COUNT
+    ANA_CHECK_CAUSE_NONE,      ///< nothing departs
+    ANA_CHECK_CAUSE_PLAN,      ///< another plan to begin with
+    ANA_CHECK_CAUSE_ALL_OPS,   ///< ops of all stages alike: machine or kernels
+    ANA_CHECK_CAUSE_KIND,      ///< ops of one kind on all stages
+    ANA_CHECK_CAUSE_STAGES,    ///< ops of some stages
+    ANA_CHECK_CAUSE_STRAGGLER, ///< all ops of one rank by one factor
+    ANA_CHECK_CAUSE_LINK,      ///< messages that come late though they were sent in time
+    ANA_CHECK_CAUSE_ORDER,     ///< ops in another order
+    ANA_CHECK_CAUSE_DECISION,  ///< the controller decided otherwise
+    ANA_CHECK_CAUSE_OUTSIDE,   ///< time outside the pipeline
+    ANA_CHECK_CAUSE_MEMORY,    ///< only memory
+    ANA_CHECK_CAUSE_UNKNOWN,   ///< none of these
+    ANA_CHECK_CAUSE_COUNT
 } ana_check_cause_kind;
 
 /// "none", "plan", "ops-of-all-stages", ...: for files.
-extern const char *const ana_check_cause_names[ANA_CAUSE_COUNT];
+extern const char *const ana_check_cause_names[ANA_CHECK_CAUSE_COUNT];
 
 enum { ANA_CHECK_LINES_MAX = 12, ANA_CHECK_LINE_BYTES = 400 };
 

@@ -169,10 +169,10 @@ static bool is_alike(const ana_check *check, const subset *of, const range *thes
 {
     if (!departs_together(these, check->options.tolerance)) return false;
     if (others->departing_count > 0) return false;
-    if (of->cause == ANA_CAUSE_KIND) {
+    if (of->cause == ANA_CHECK_CAUSE_KIND) {
         return speed_group(check) == ANA_CHECK_OP && these->count > 1;
     }
-    if (of->cause == ANA_CAUSE_STRAGGLER) {
+    if (of->cause == ANA_CHECK_CAUSE_STRAGGLER) {
         const bool moved = speed_group(check) == ANA_CHECK_OP && check->plan->plan_count > 1;
         return others->count > 0 && (!moved || is_slow_alone(check, of->rank));
     }
@@ -184,11 +184,11 @@ static void tell_subset(const ana_check *check, const subset *of, const char *sp
 {
     char *out = cause->summary;
     const size_t size = sizeof cause->summary;
-    if (of->cause == ANA_CAUSE_ALL_OPS) {
+    if (of->cause == ANA_CHECK_CAUSE_ALL_OPS) {
         snprintf(out, size,
                  "op times changed on all %s alike, by a factor of %.2f: machine or kernels are %s",
                  places_of(check), cause->factor, speed);
-    } else if (of->cause == ANA_CAUSE_KIND) {
+    } else if (of->cause == ANA_CHECK_CAUSE_KIND) {
         snprintf(out, size,
                  "op times changed: %s of all %s alike, by a factor of %.2f, and no other kind: "
                  "the kernels of that pass are %s",
@@ -239,7 +239,7 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
         }
         count++;
     }
-    cause->kind = ANA_CAUSE_STAGES;
+    cause->kind = ANA_CHECK_CAUSE_STAGES;
     if (count == 0) {
         snprintf(cause->summary, sizeof cause->summary,
                  "op times changed a little on many %s; none is beyond the tolerance alone",
@@ -263,12 +263,12 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
 /// - else the stages that are beyond it
 static void explain_ops(const ana_check *check, ana_check_cause *cause)
 {
-    if (explain_subset(check, (subset){ANA_CAUSE_ALL_OPS, -1, -1}, cause)) return;
+    if (explain_subset(check, (subset){ANA_CHECK_CAUSE_ALL_OPS, -1, -1}, cause)) return;
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        if (explain_subset(check, (subset){ANA_CAUSE_KIND, -1, kind}, cause)) return;
+        if (explain_subset(check, (subset){ANA_CHECK_CAUSE_KIND, -1, kind}, cause)) return;
     }
     for (int rank = 0; rank < check->plan->rank_count; rank++) {
-        if (explain_subset(check, (subset){ANA_CAUSE_STRAGGLER, rank, -1}, cause)) return;
+        if (explain_subset(check, (subset){ANA_CHECK_CAUSE_STRAGGLER, rank, -1}, cause)) return;
     }
     explain_stages(check, cause);
 }
@@ -340,7 +340,7 @@ static void explain_link(const ana_check *check, ana_check_cause *cause)
         all++;
         departing += is_said(message);
     }
-    cause->kind = ANA_CAUSE_LINK;
+    cause->kind = ANA_CHECK_CAUSE_LINK;
     if (departing == all && all > 2) {
         snprintf(cause->summary, sizeof cause->summary,
                  "all links are %s: messages come late although they were sent in time",
@@ -371,11 +371,11 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
         ana_check_cause_kind kind;
         const char *words;
     } rest[] = {
-        {ANA_CHECK_OUTSIDE, ANA_CAUSE_OUTSIDE,
+        {ANA_CHECK_OUTSIDE, ANA_CHECK_CAUSE_OUTSIDE,
          "the pipeline is as planned, what comes after it is not: reduction of gradients, "
          "optimizer step, decision or migration"},
-        {ANA_CHECK_DECISIONS, ANA_CAUSE_DECISION, "the controller decided otherwise"},
-        {ANA_CHECK_MEMORY, ANA_CAUSE_MEMORY, "ranks need another amount of memory"},
+        {ANA_CHECK_DECISIONS, ANA_CHECK_CAUSE_DECISION, "the controller decided otherwise"},
+        {ANA_CHECK_MEMORY, ANA_CHECK_CAUSE_MEMORY, "ranks need another amount of memory"},
     };
     for (size_t each = 0; each < sizeof rest / sizeof rest[0]; each++) {
         const ana_check_quantity *worst = worst_of(check, rest[each].group);
@@ -383,7 +383,7 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
         explain_words(worst, rest[each].kind, rest[each].words, cause);
         return;
     }
-    cause->kind = ANA_CAUSE_UNKNOWN;
+    cause->kind = ANA_CHECK_CAUSE_UNKNOWN;
     snprintf(cause->summary, sizeof cause->summary,
              "neither op times, messages, order nor decisions account for it");
 }
@@ -411,7 +411,7 @@ static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
     } else if (is_message) {
         explain_link(check, cause);
     } else if (order != NULL) {
-        explain_words(order, ANA_CAUSE_ORDER, "ops run in another order", cause);
+        explain_words(order, ANA_CHECK_CAUSE_ORDER, "ops run in another order", cause);
     } else if (explains(check, ops) && fabs(ops) >= fabs(messages)) {
         explain_ops(check, cause);
     } else if (explains(check, messages)) {
@@ -434,7 +434,7 @@ void ana_check_find_cause(ana_check *check)
     if (check->verdict != ANA_CHECK_DEPARTS) return;
     const ana_check_quantity *start = worst_of(check, ANA_CHECK_PLAN);
     if (start != NULL) {
-        explain_words(start, ANA_CAUSE_PLAN, "another plan was played from the start", cause);
+        explain_words(start, ANA_CHECK_CAUSE_PLAN, "another plan was played from the start", cause);
     } else {
         explain_pipeline(check, cause);
     }

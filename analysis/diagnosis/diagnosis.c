@@ -192,16 +192,28 @@ static void fill_state(ana_series *series, int64_t layer_bytes, arena *memory)
     }
 }
 
-const char *const ana_mend_names[ANA_MEND_COUNT] = {"nothing", "data", "layers"};
+const char *const ana_mend_names[ANA_MEND_COUNT] = {"nothing", "data", "layers",
+                                                    "worker",  "host", "link"};
+
+/// Of steps whose ops are recorded at least so many say what microbatches are like. Costs of layers
+/// are means over the replicas, in which unlike lengths vanish.
+enum { LENGTH_STEPS_MIN = 8 };
+
+bool ana_ops_tell_lengths(const ana_diagnosis *of)
+{
+    const ana_stragglers *known = of->options.stragglers;
+    return known != NULL && known->run.step_count >= LENGTH_STEPS_MIN;
+}
 
 /// What microbatches that are alike would gain.
 static status weigh_microbatches(const played *of, arena *memory, ana_diagnosis *made,
                                  error_message *err)
 {
     const ana_splits *baseline = &made->rows[made->baseline].row->splits;
-    const ana_known_lengths *lengths = &made->options.lengths;
-    if (lengths->is_known) {
-        made->data = (ana_data_imbalance){.is_known = true, .correlation = lengths->correlation};
+    if (ana_ops_tell_lengths(made)) {
+        const ana_causes *causes = &made->options.stragglers->causes;
+        const ana_cause *lengths = ana_cause_of(causes, ANA_CAUSE_LENGTHS);
+        made->data = (ana_data_imbalance){.is_known = true, .correlation = causes->correlation};
         made->alike =
             (ana_gain_interval){.gain = lengths->gain, .low = lengths->low, .high = lengths->high};
         return STATUS_OK;
@@ -216,18 +228,31 @@ static status weigh_microbatches(const played *of, arena *memory, ana_diagnosis 
     return STATUS_OK;
 }
 
-/// Which is to be mended first, data or layers.
+/// Which is to be mended first.
 static void choose_mend(ana_diagnosis *made)
 {
+    static const ana_cause_kind others[ANA_MEND_COUNT] = {[ANA_MEND_WORKER] = ANA_CAUSE_WORKER,
+                                                          [ANA_MEND_HOST] = ANA_CAUSE_HOST,
+                                                          [ANA_MEND_LINK] = ANA_CAUSE_LINK};
+    const ana_stragglers *known = made->options.stragglers;
     const double best = made->best >= 0 ? made->evidence.best.gain : 0;
-    const double split = best > made->kept.gain ? best : made->kept.gain;
-    const double layers = made->evidence.is_of_stages ? made->options.lengths.stages_gain : split;
-    const bool is_data = made->data.correlation >= ana_data_correlation_min;
-    const double data = is_data ? made->alike.gain : 0;
-    if (data < made->options.threshold_ratio && layers < made->options.threshold_ratio) {
-        return;
+    double gains[ANA_MEND_COUNT] = {0};
+    gains[ANA_MEND_LAYERS] = best > made->kept.gain ? best : made->kept.gain;
+    if (made->evidence.is_of_stages) {
+        gains[ANA_MEND_LAYERS] =
+            ana_ops_tell_lengths(made) ? ana_cause_of(&known->causes, ANA_CAUSE_STAGE)->gain : 0;
     }
-    made->mend = data >= layers ? ANA_MEND_DATA : ANA_MEND_LAYERS;
+    if (made->data.correlation >= ana_data_correlation_min) {
+        gains[ANA_MEND_DATA] = made->alike.gain;
+    }
+    for (int mend = ANA_MEND_WORKER; known != NULL && mend < ANA_MEND_COUNT; mend++) {
+        const ana_cause *cause = ana_cause_of(&known->causes, others[mend]);
+        if (cause->is_named) gains[mend] = cause->gain;
+    }
+    for (int mend = ANA_MEND_DATA; mend < ANA_MEND_COUNT; mend++) {
+        if (gains[mend] < made->options.threshold_ratio) continue;
+        if (gains[mend] > gains[made->mend]) made->mend = (ana_mend)mend;
+    }
 }
 
 static status check_setup(const ana_setup *setup, error_message *err)

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
+#include "analysis/compare/gain_interval.h"
+#include "analysis/stragglers/causes.h"
 #include "analysis/study/setup.h"
 #include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
@@ -64,34 +66,7 @@ int64_t ana_series_load_ns(const ana_series *series, int index, int layer);
 /// The series as a source of `count` iterations. Borrows it; its costs stay as long as it does.
 bal_cost_source ana_series_source(const ana_series *series);
 
-// Gains with their intervals, whether dynamic balancing is worth it, and what to record where that
-// cannot be told.
-
-enum { ANA_BOOTSTRAP_ROUNDS = 1000, ANA_BOOTSTRAP_COUNT_MIN = 20, ANA_BOOTSTRAP_BLOCKS_MIN = 5 };
-
-/// A gain, and how far it could have come out otherwise on iterations like these.
-typedef struct ana_gain_interval {
-    double gain; // sum of the baseline over sum of the other, minus 1
-    double low;  // of the interval; the gain itself where is_short
-    double high;
-    int block;     // iterations that are drawn together
-    bool is_short; // too few iterations for an interval
-} ana_gain_interval;
-
-/// A moving-block bootstrap of paired iterations (Kuensch, Annals of Statistics 17 (1989);
-/// circular: Politis & Romano (1992)): draws blocks of consecutive iterations, the same of both
-/// runs, and takes quantiles of the gain. A block is as long as the first of the lags 1, 2, 4, ...
-/// at which the differences of the two runs are not correlated any more (within 2 / sqrt(count)),
-/// at least the cube root of count and at most a fifth of it.
-///
-/// @param baseline_ns [count] lengths of the iterations
-/// @param other_ns    [count] of the same iterations; where their sum is 0 the gain is 0
-/// @param tail        probability that is cut off at each end, in (0, 0.5)
-/// @param interval    is_short where count is below ANA_BOOTSTRAP_COUNT_MIN
-///
-/// Time O(ANA_BOOTSTRAP_ROUNDS * count).
-void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
-                          double tail, uint64_t seed, arena *memory, ana_gain_interval *interval);
+// Whether dynamic balancing is worth it, and what to record where that cannot be told.
 
 typedef enum ana_verdict {
     ANA_VERDICT_WORTHWHILE,
@@ -182,15 +157,6 @@ status ana_plan_takes(const ana_setup *setup, const ana_series *series, const in
 /// From this correlation on microbatches are said to be of unlike length; as `dynmo stragglers`.
 extern const double ana_data_correlation_min;
 
-/// What `dynmo stragglers` finds of a run of which every op of every replica was recorded. Costs of
-/// layers are means over the replicas, in which unlike lengths vanish.
-typedef struct ana_known_lengths {
-    bool is_known;
-    double correlation;
-    double gain, low, high; // of microbatches that are alike; the interval as there
-    double stages_gain;     // of stages that are equally long
-} ana_known_lengths;
-
 typedef struct ana_data_imbalance {
     bool is_known;            // microbatches are told apart, and are not all alike
     double correlation;       // of F on the first half of the layers and the backward on the other
@@ -254,7 +220,8 @@ typedef struct ana_diagnosis_options {
     double tail_probability;   // that an interval leaves out at each end
     uint64_t seed;             // of the bootstrap
     int64_t layer_state_bytes; // of every layer where the trace does not say; 0: not given
-    ana_known_lengths lengths; // where ops say more of microbatches than costs of layers do
+    const ana_stragglers
+        *stragglers; // what ops of the run say of what slowed it; NULL: it has none
 } ana_diagnosis_options;
 
 /// 1 %, 95 % of both sides, seed 1, no bytes.
@@ -271,13 +238,16 @@ typedef struct ana_row_gain {
 
 /// What is to be mended first.
 typedef enum ana_mend {
-    ANA_MEND_NOTHING, ///< neither gains the threshold, or it is not known
+    ANA_MEND_NOTHING, ///< none gains the threshold, or it is not known
     ANA_MEND_DATA,    ///< microbatches of unlike length
     ANA_MEND_LAYERS,  ///< the split, or when it changes
+    ANA_MEND_WORKER,  ///< the rest as ops tell it: ana_cause_kind
+    ANA_MEND_HOST,
+    ANA_MEND_LINK,
     ANA_MEND_COUNT
 } ana_mend;
 
-/// "nothing", "data", "layers".
+/// "nothing", "data", "layers", "worker", "host", "link".
 extern const char *const ana_mend_names[ANA_MEND_COUNT];
 
 typedef struct ana_diagnosis {
@@ -296,9 +266,12 @@ typedef struct ana_diagnosis {
     ana_expert_imbalance experts; // of a run whose tokens were counted
     ana_data_imbalance data;
     ana_gain_interval alike; // of microbatches that all cost the same, under the baseline's plan
-    ana_mend mend;           // the larger gain
+    ana_mend mend;           // the largest gain
     ana_judgement judgement;
 } ana_diagnosis;
+
+/// Whether ops are recorded of enough steps to tell what unlike microbatches cost.
+bool ana_ops_tell_lengths(const ana_diagnosis *of);
 
 /// The rows that are played, as the "balancing" of a study.
 extern const char ana_diagnosis_rows[];

@@ -116,32 +116,68 @@ static void print_gains(const ana_diagnosis *of, text_buffer *out)
     print_gain("any contiguous plan, at most", &of->evidence.bound, "proven", out);
 }
 
+/// What slowed the run beside data and layers, as its ops tell: the causes that are named.
+///
+/// @return how many; causes in order
+static int other_causes(const ana_diagnosis *of, const ana_cause *causes[ANA_CAUSE_COUNT])
+{
+    const ana_stragglers *known = of->options.stragglers;
+    int count = 0;
+    for (int each = 0; known != NULL && each < known->causes.named_count; each++) {
+        const ana_cause *cause = &known->causes.all[each];
+        if (cause->kind == ANA_CAUSE_STAGE || cause->kind == ANA_CAUSE_LENGTHS) continue;
+        causes[count++] = cause;
+    }
+    return count;
+}
+
 static void print_data(const ana_diagnosis *of, text_buffer *out)
 {
-    static const char *const first[ANA_MEND_COUNT] = {
-        [ANA_MEND_NOTHING] = "nothing: neither is seen to gain the threshold",
-        [ANA_MEND_DATA] =
-            "the data: microbatches of like cost (`lengths` of a study plays packings)",
-        [ANA_MEND_LAYERS] = "the layers: the split, or when it changes",
-    };
-    const ana_known_lengths *lengths = &of->options.lengths;
+    const bool of_ops = ana_ops_tell_lengths(of);
     char remark[96] = "of all replicas, as `dynmo stragglers` replays them";
     if (!of->data.is_known) return;
-    if (!lengths->is_known) {
+    if (!of_ops) {
         snprintf(remark, sizeof remark,
                  "microbatches scatter by %.0f %%, the longest %.2f times the mean",
                  100 * of->data.scatter_ratio, of->data.largest_over_mean);
     }
-    text_append(out, "\nData or layers\n");
     print_gain("microbatches alike, at most", &of->alike, remark, out);
     text_format(out, "  %-*s  %-26.2f  %s\n", LABEL_WIDTH, "F and backward of a microbatch",
                 of->data.correlation,
                 of->data.correlation >= ana_data_correlation_min
                     ? "correlate: what differs is length"
                     : "hardly correlate: noise of ops, not length");
-    if (of->evidence.is_of_stages && lengths->is_known) {
+    if (of->evidence.is_of_stages && of_ops) {
+        const ana_causes *causes = &of->options.stragglers->causes;
         text_format(out, "  %-*s  %+.2f %%\n", LABEL_WIDTH, "stages equally long, at most",
-                    percent_of(lengths->stages_gain));
+                    percent_of(ana_cause_of(causes, ANA_CAUSE_STAGE)->gain));
+    }
+}
+
+/// What else than when layers move slowed the run, and what to mend first.
+static void print_mend(const ana_diagnosis *of, text_buffer *out)
+{
+    static const char *const first[ANA_MEND_COUNT] = {
+        [ANA_MEND_NOTHING] = "nothing: none is seen to gain the threshold",
+        [ANA_MEND_DATA] =
+            "the data: microbatches of like cost (`lengths` of a study plays packings)",
+        [ANA_MEND_LAYERS] = "the layers: the split, or when it changes",
+        [ANA_MEND_WORKER] = "the slow worker",
+        [ANA_MEND_HOST] = "the pauses of the host",
+        [ANA_MEND_LINK] = "the slow link",
+    };
+    const ana_cause *causes[ANA_CAUSE_COUNT];
+    const int cause_count = other_causes(of, causes);
+    if (!of->data.is_known && cause_count == 0) return;
+    text_append(out, "\nData, layers or machines\n");
+    print_data(of, out);
+    for (int each = 0; each < cause_count; each++) {
+        const ana_gain_interval gain = {.gain = causes[each]->gain,
+                                        .low = causes[each]->low,
+                                        .high = causes[each]->high,
+                                        .is_short = !causes[each]->has_interval};
+        print_gain(causes[each]->name, &gain, "", out);
+        text_append_wrapped(out, causes[each]->evidence, 4, COLUMNS);
     }
     text_format(out, "  %-*s  %s\n", LABEL_WIDTH, "mend first", first[of->mend]);
 }
@@ -185,7 +221,7 @@ void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path,
     print_head(diagnosis, out);
     print_verdict(diagnosis, out);
     print_gains(diagnosis, out);
-    print_data(diagnosis, out);
+    print_mend(diagnosis, out);
     ana_expert_imbalance_print(&diagnosis->experts, out);
     print_splits(diagnosis, trace_path, out);
     text_append(out, "\n");
@@ -260,10 +296,19 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
 
 static void write_data(json_writer *writer, const ana_diagnosis *of)
 {
-    if (!of->data.is_known) return;
+    static const ana_gain_interval unknown = {.gain = (double)NAN, .is_short = true};
+    const ana_stragglers *known = of->options.stragglers;
+    const ana_cause *causes[ANA_CAUSE_COUNT];
+    const int cause_count = other_causes(of, causes);
+    if (!of->data.is_known && known == NULL) return;
     json_put_object(writer, "data");
-    put_ratio(writer, "correlation", of->data.correlation);
-    write_interval(writer, "microbatches_alike", &of->alike);
+    put_ratio(writer, "correlation", of->data.is_known ? of->data.correlation : (double)NAN);
+    write_interval(writer, "microbatches_alike", of->data.is_known ? &of->alike : &unknown);
+    if (known != NULL) json_put_array(writer, "causes");
+    for (int each = 0; each < cause_count; each++) {
+        ana_cause_write(causes[each], writer);
+    }
+    if (known != NULL) json_end_array(writer);
     json_put_string(writer, "mend_first", ana_mend_names[of->mend]);
     json_end_object(writer);
 }

@@ -1,7 +1,6 @@
 #include "analysis/stragglers/causes.h"
 
-#include "analysis/diagnosis/diagnosis.h"
-#include "analysis/stragglers/op_graph.h"
+#include "analysis/compare/gain_interval.h"
 #include "base/text.h"
 
 #include <gsl/gsl_cdf.h>
@@ -115,6 +114,19 @@ static void few_steps_interval(const int64_t *before_ns, const int64_t *after_ns
     cause->has_interval = true;
 }
 
+/// Too few steps for an interval: each must say so, lest a cold one speaks for the others. Stages
+/// alone may differ between steps, as layers freeze or are pruned.
+static void gain_of_each(const int64_t *before_ns, const int64_t *after_ns, int count,
+                         ana_cause *cause)
+{
+    for (int step = 0; step < count; step++) {
+        if (after_ns[step] <= 0) continue;
+        const double gain = (double)before_ns[step] / (double)after_ns[step] - 1;
+        if (gain < cause->low) cause->low = gain;
+        if (gain > cause->high) cause->high = gain;
+    }
+}
+
 /// The gain of mending one cause. Pauses of the host are what the replay of all others leaves out.
 static void measure_gain(finding *of, ana_cause *cause)
 {
@@ -139,6 +151,8 @@ static void measure_gain(finding *of, ana_cause *cause)
     cause->has_interval = !interval.is_short;
     if (interval.is_short && count >= STEPS_MIN) {
         few_steps_interval(before_ns, after_ns, count, cause);
+    } else if (interval.is_short && cause->kind != ANA_CAUSE_STAGE) {
+        gain_of_each(before_ns, after_ns, count, cause);
     }
     free(before_ns);
     free(after_ns);
@@ -447,4 +461,26 @@ void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const 
     }
     qsort(causes->all, ANA_CAUSE_COUNT, sizeof *causes->all, compare_causes);
     mend_all(&of);
+}
+
+const ana_cause *ana_cause_of(const ana_causes *causes, ana_cause_kind kind)
+{
+    int place = 0;
+    while (causes->all[place].kind != kind)
+        place++;
+    return &causes->all[place];
+}
+
+status ana_stragglers_read(const char *path, const char *trace, const int *layers, int layer_count,
+                           arena *memory, ana_stragglers *of, error_message *err)
+{
+    TRY(trace_op_table_read(path, trace, memory, &of->table, err));
+    TRY(ana_op_run_make(&of->table, memory, &of->run, err));
+    if (layers != NULL && layer_count != of->run.stage_count) {
+        return error_set(err, STATUS_INVALID, "--layers: %d numbers, the run has %d stages",
+                         layer_count, of->run.stage_count);
+    }
+    ana_slowdowns_of(&of->run, memory, &of->slowdowns);
+    ana_causes_of(&of->run, &of->slowdowns, layers, memory, &of->causes);
+    return STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "analysis/stragglers/op_graph.h"
+#include "base/json.h"
 #include "base/text.h"
 
 // What stragglers cost a recorded run, by replaying what would have been without them.
@@ -67,8 +68,8 @@ typedef struct ana_cause {
     const char *name;     // "last stage too long"
     const char *evidence; // one sentence, with numbers
     double gain;          // time before over time after, minus 1
-    double low;           // 95 % interval over the steps; the gain where there are fewer than 3
-    double high;
+    double low;           // 95 % interval over the steps; where there are fewer than 3 the least
+    double high;          // and the largest gain of a step, of stages the gain of all
     bool has_interval;
     bool is_named; // low reaches ANA_CAUSE_GAIN_MIN and the evidence holds
 } ana_cause;
@@ -99,32 +100,53 @@ typedef struct ana_causes {
 void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
                    arena *memory, ana_causes *causes);
 
+/// The cause of a kind, named or not.
+const ana_cause *ana_cause_of(const ana_causes *causes, ana_cause_kind kind);
+
+/// A recorded run, and all that is told of what slowed it.
+typedef struct ana_stragglers {
+    trace_op_table table;
+    ana_op_run run;
+    ana_slowdowns slowdowns;
+    ana_causes causes;
+} ana_stragglers;
+
+/// Reads a trace of which every op was recorded, and finds what slowed the run. Everything is
+/// carved from memory.
+///
+/// @param trace       as of trace_find
+/// @param layers      [layer_count] as of ana_causes_of; their number need not be right
+/// @param of          stays where it is as long as it is used
+/// @return what trace_op_table_read and ana_op_run_make return; STATUS_INVALID: the layers are not
+///         those of as many stages as the run has
+status ana_stragglers_read(const char *path, const char *trace, const int *layers, int layer_count,
+                           arena *memory, ana_stragglers *of, error_message *err);
+
 // What `dynmo stragglers` tells of a recorded run: text, JSON, and in pictures one step as it was
 // and as it could have been, and its workers.
 
 /// Appends what slowed the run, for people.
-void ana_stragglers_print(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                          const ana_causes *causes, text_buffer *out);
+void ana_stragglers_print(const ana_stragglers *of, text_buffer *out);
 
 /// Appends the same as one JSON object on one line.
-void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                          const ana_causes *causes, text_buffer *out);
+void ana_stragglers_write(const ana_stragglers *of, text_buffer *out);
+
+/// Appends a cause with its gain and evidence, for people and as an object of an array.
+void ana_cause_print(const ana_cause *cause, text_buffer *out);
+void ana_cause_write(const ana_cause *cause, json_writer *writer);
 
 /// Appends one step as a Chrome trace that Perfetto opens, up to three timelines below each other:
 /// as recorded; ideal; with all named causes mended, if there are any. Rows of every worker: its
 /// own ops, collectives, and the messages that it sends and receives.
-void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, int step,
-                             text_buffer *out);
+void ana_straggler_timelines(const ana_stragglers *of, int step, text_buffer *out);
 
 /// Appends a heat map as standalone SVG: the slowdown of every worker, replicas below each other,
 /// stages beside each other.
-void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                            text_buffer *out);
+void ana_straggler_heat_map(const ana_stragglers *of, text_buffer *out);
 
-/// Appends what `dynmo report` shows of the run as one HTML page: one step's timelines, the heat
-/// map, and what is printed.
-void ana_stragglers_page(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                         const ana_causes *causes, int step, const char *title, text_buffer *out);
+/// Appends what `dynmo report` shows of the run as one HTML page: the timelines of the slowest
+/// step, the heat map, and what is printed.
+void ana_stragglers_page(const ana_stragglers *of, const char *title, text_buffer *out);
 
 /// The step that stragglers slowed most, as an index.
-int ana_slowest_step(const ana_op_run *run, const ana_slowdowns *slowdowns);
+int ana_slowest_step(const ana_stragglers *of);

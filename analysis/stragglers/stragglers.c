@@ -77,20 +77,24 @@ static void write_workers(json_writer *writer, const ana_op_run *run, const ana_
     json_end_array(writer);
 }
 
+void ana_cause_write(const ana_cause *cause, json_writer *writer)
+{
+    json_begin_object(writer);
+    json_put_string(writer, "cause", cause->name);
+    json_put_string(writer, "evidence", cause->evidence);
+    json_put_rounded(writer, "gain", cause->gain, DIGITS);
+    if (cause->has_interval) {
+        json_put_rounded(writer, "gain_low", cause->low, DIGITS);
+        json_put_rounded(writer, "gain_high", cause->high, DIGITS);
+    }
+    json_end_object(writer);
+}
+
 static void write_causes(json_writer *writer, const ana_op_run *run, const ana_causes *causes)
 {
     json_put_array(writer, "causes");
     for (int each = 0; each < causes->named_count; each++) {
-        const ana_cause *cause = &causes->all[each];
-        json_begin_object(writer);
-        json_put_string(writer, "cause", cause->name);
-        json_put_string(writer, "evidence", cause->evidence);
-        json_put_rounded(writer, "gain", cause->gain, DIGITS);
-        if (cause->has_interval) {
-            json_put_rounded(writer, "gain_low", cause->low, DIGITS);
-            json_put_rounded(writer, "gain_high", cause->high, DIGITS);
-        }
-        json_end_object(writer);
+        ana_cause_write(&causes->all[each], writer);
     }
     json_end_array(writer);
     json_put_rounded(writer, "correlation", causes->correlation, DIGITS);
@@ -98,9 +102,10 @@ static void write_causes(json_writer *writer, const ana_op_run *run, const ana_c
     json_put_int_array(writer, "split", causes->split.layers, run->stage_count);
 }
 
-void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                          const ana_causes *causes, text_buffer *out)
+void ana_stragglers_write(const ana_stragglers *of, text_buffer *out)
 {
+    const ana_op_run *run = &of->run;
+    const ana_slowdowns *slowdowns = &of->slowdowns;
     json_writer to = json_line_begin(out);
     json_writer *writer = &to;
     json_put_rounded(writer, "slowdown", slowdowns->slowdown, DIGITS);
@@ -113,7 +118,7 @@ void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
     write_workers(writer, run, slowdowns);
     json_put_rounded(writer, "worker_share", slowdowns->worker_share, DIGITS);
     json_put_rounded(writer, "stage_share", slowdowns->stage_share, DIGITS);
-    write_causes(writer, run, causes);
+    write_causes(writer, run, &of->causes);
     write_steps(writer, run, slowdowns);
     json_line_end(writer);
 }
@@ -167,21 +172,26 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
                 100 * found->stage_share);
 }
 
-void ana_stragglers_print(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                          const ana_causes *causes, text_buffer *out)
+void ana_cause_print(const ana_cause *cause, text_buffer *out)
 {
-    print_slowdowns(run, slowdowns, out);
-    if (causes->named_count == 0) {
+    text_format(out, "cause: %s; mending it gains %.1f %%", cause->name, 100 * cause->gain);
+    if (cause->has_interval) {
+        text_format(out, " (%.1f to %.1f)", 100 * cause->low, 100 * cause->high);
+    } else {
+        text_append(out, ", of too few steps for an interval");
+    }
+    text_append(out, "\n");
+    text_append_wrapped(out, cause->evidence, 4, 100);
+}
+
+void ana_stragglers_print(const ana_stragglers *of, text_buffer *out)
+{
+    print_slowdowns(&of->run, &of->slowdowns, out);
+    if (of->causes.named_count == 0) {
         text_format(out, "no cause: mending none of them gains %g %%\n", 100 * ANA_CAUSE_GAIN_MIN);
     }
-    for (int each = 0; each < causes->named_count; each++) {
-        const ana_cause *cause = &causes->all[each];
-        text_format(out, "cause: %s; mending it gains %.1f %%", cause->name, 100 * cause->gain);
-        if (cause->has_interval) {
-            text_format(out, " (%.1f to %.1f)", 100 * cause->low, 100 * cause->high);
-        }
-        text_append(out, "\n");
-        text_append_wrapped(out, cause->evidence, 4, 100);
+    for (int each = 0; each < of->causes.named_count; each++) {
+        ana_cause_print(&of->causes.all[each], out);
     }
 }
 
@@ -263,9 +273,10 @@ static void time_ops(const ana_op_run *run, const ana_causes *causes, int step, 
     free(duration_ns);
 }
 
-void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, int step,
-                             text_buffer *out)
+void ana_straggler_timelines(const ana_stragglers *of_run, int step, text_buffer *out)
 {
+    const ana_op_run *run = &of_run->run;
+    const ana_causes *causes = &of_run->causes;
     const ana_op_step *of = &run->steps[step];
     int64_t *begin_ns = memory_array((size_t)of->op_count * 2, sizeof *begin_ns);
     int64_t *end_ns = begin_ns + of->op_count;
@@ -281,8 +292,10 @@ void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, in
     free(begin_ns);
 }
 
-void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdowns, text_buffer *out)
+void ana_straggler_heat_map(const ana_stragglers *of, text_buffer *out)
 {
+    const ana_op_run *run = &of->run;
+    const ana_slowdowns *slowdowns = &of->slowdowns;
     enum { CELL = 56, HEIGHT = 18, MARGIN = 76, TOP = 40 };
     double largest = 1.001;
     for (int worker = 0; worker < run->worker_count; worker++) {
@@ -377,12 +390,11 @@ static void draw_timelines(const ana_op_run *run, const ana_causes *causes, int 
     free(begin_ns);
 }
 
-void ana_stragglers_page(const ana_op_run *run, const ana_slowdowns *slowdowns,
-                         const ana_causes *causes, int step, const char *title, text_buffer *out)
+void ana_stragglers_page(const ana_stragglers *of, const char *title, text_buffer *out)
 {
     text_buffer part = {0};
     ana_page_begin(title, out);
-    draw_timelines(run, causes, step, &part);
+    draw_timelines(&of->run, &of->causes, ana_slowest_step(of), &part);
     ana_page_figure(
         part.bytes,
         "The slowest step: as recorded; with every op at the mean of its kind; with the "
@@ -390,22 +402,21 @@ void ana_stragglers_page(const ana_op_run *run, const ana_slowdowns *slowdowns,
         "green: W; grey: collectives and others. White is idle.",
         out);
     text_clear(&part);
-    ana_straggler_heat_map(run, slowdowns, &part);
+    ana_straggler_heat_map(of, &part);
     ana_page_figure(part.bytes, "The slowdown of the run by the ops of each worker alone.", out);
     text_clear(&part);
-    ana_stragglers_print(run, slowdowns, causes, &part);
+    ana_stragglers_print(of, &part);
     ana_page_words(part.bytes, out);
     text_free(&part);
     ana_page_end(out);
 }
 
-int ana_slowest_step(const ana_op_run *run, const ana_slowdowns *slowdowns)
+int ana_slowest_step(const ana_stragglers *of)
 {
+    const ana_straggler_step *steps = of->slowdowns.steps;
     int slowest = 0;
-    for (int step = 1; step < run->step_count; step++) {
-        if (slowdowns->steps[step].replayed_ns > slowdowns->steps[slowest].replayed_ns) {
-            slowest = step;
-        }
+    for (int step = 1; step < of->run.step_count; step++) {
+        if (steps[step].replayed_ns > steps[slowest].replayed_ns) slowest = step;
     }
     return slowest;
 }

@@ -4,7 +4,6 @@
 #include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
 #include "analysis/stragglers/causes.h"
-#include "traces/store/op_table.h"
 
 /// The last timelines of `even` and of the fastest row, as far as there are.
 static void open_timelines(trace_store *store, const ana_recorded *recorded, arena *memory,
@@ -38,15 +37,9 @@ static status write_figure(const cli_arguments *arguments, const ana_report *rep
 static status write_stragglers(const cli_arguments *arguments, arena *memory, text_buffer *out)
 {
     const char *path = cli_operand(arguments, 0);
-    trace_op_table table;
-    ana_op_run run;
-    ana_slowdowns slowdowns;
-    ana_causes causes;
-    TRY(trace_op_table_read(path, NULL, memory, &table, NULL));
-    TRY(ana_op_run_make(&table, memory, &run, NULL));
-    ana_slowdowns_of(&run, memory, &slowdowns);
-    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
-    ana_stragglers_page(&run, &slowdowns, &causes, ana_slowest_step(&run, &slowdowns), path, out);
+    ana_stragglers stragglers;
+    TRY(ana_stragglers_read(path, NULL, NULL, 0, memory, &stragglers, NULL));
+    ana_stragglers_page(&stragglers, path, out);
     return STATUS_OK;
 }
 

@@ -4,11 +4,9 @@
 #include "cli/progress.h"
 
 #include "analysis/diagnosis/diagnosis.h"
-#include "analysis/stragglers/causes.h"
 #include "base/json.h"
 #include "models/cost/config.h"
 #include "traces/store/catalog.h"
-#include "traces/store/op_table.h"
 
 enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
 
@@ -171,35 +169,15 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
                      err);
 }
 
-/// Of steps whose ops are recorded at least so many say what microbatches are like.
-enum { LENGTH_STEPS_MIN = 8 };
-
-/// What the ops of the trace say of the lengths of microbatches, if there are enough of them.
-static status find_lengths(const char *path, const char *name, arena *memory,
-                           ana_known_lengths *lengths, error_message *err)
+/// What slowed the run, if its trace has the ops that it takes to say so; otherwise *known is NULL.
+static status find_stragglers(const cli_arguments *arguments, arena *memory,
+                              const ana_stragglers **known, error_message *err)
 {
-    trace_op_table table;
-    ana_op_run run;
-    ana_slowdowns slowdowns;
-    ana_causes causes;
-    const status result = trace_op_table_read(path, name, memory, &table, err);
-    if (result == STATUS_INVALID) return STATUS_OK; // it has no ops
-    TRY(result);
-    if (ana_op_run_make(&table, memory, &run, NULL) != STATUS_OK) return STATUS_OK;
-    if (run.step_count < LENGTH_STEPS_MIN) return STATUS_OK;
-    ana_slowdowns_of(&run, memory, &slowdowns);
-    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
-    lengths->is_known = true;
-    lengths->correlation = causes.correlation;
-    for (int cause = 0; cause < ANA_CAUSE_COUNT; cause++) {
-        const ana_cause *found = &causes.all[cause];
-        if (found->kind == ANA_CAUSE_STAGE) lengths->stages_gain = found->gain;
-        if (found->kind != ANA_CAUSE_LENGTHS) continue;
-        lengths->gain = found->gain;
-        lengths->low = found->low;
-        lengths->high = found->high;
-    }
-    return STATUS_OK;
+    ana_stragglers *found = arena_array(memory, 1, sizeof *found);
+    const status result = ana_stragglers_read(
+        cli_operand(arguments, 0), cli_value(arguments, "--trace"), NULL, 0, memory, found, err);
+    *known = result == STATUS_OK ? found : NULL;
+    return result == STATUS_INVALID || result == STATUS_FORMAT ? STATUS_OK : result;
 }
 
 static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana_setup *setup,
@@ -209,10 +187,7 @@ static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana
     ana_diagnosis_options options;
     ana_diagnosis diagnosis;
     TRY(read_options(arguments, &options, err));
-    if (!is_counts) {
-        TRY(find_lengths(store_path, cli_value(arguments, "--trace"), memory, &options.lengths,
-                         err));
-    }
+    if (!is_counts) TRY(find_stragglers(arguments, memory, &options.stragglers, err));
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     const status result =
@@ -257,8 +232,8 @@ const cli_command cli_command_diagnose = {
         "\n\n"
         "Below the verdict the page has the gains of policies that are replayed with their "
         "migrations paid, over the better of `even` and `tuned`, and of the best split that is "
-        "kept; what is proven to be the most; whether data or layers are to be mended first; and "
-        "the splits, with the commands that set one."
+        "kept; what is proven to be the most; whether data, layers or machines (where ops tell "
+        "of them) are to be mended first; and the splits, with the commands that set one."
         "\n\n"
         "Worthwhile: the low end of the best policy's interval exceeds --worthwhile. Not "
         "worthwhile: the high end of the proven bound is below it, or that of the best policy, or "

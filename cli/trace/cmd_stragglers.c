@@ -7,33 +7,28 @@
 #include "traces/store/op_table.h"
 
 /// --layers: how many each stage has, one number per stage.
-static status read_layers(const cli_arguments *arguments, const ana_op_run *run, arena *memory,
-                          int **layers, error_message *err)
+static status read_layers(const cli_arguments *arguments, arena *memory, int **layers, int *count,
+                          error_message *err)
 {
     const char *text = cli_value(arguments, "--layers");
     if (text == NULL) return STATUS_OK;
-    int count = 0;
-    int64_t *values = arena_array(memory, (size_t)run->stage_count + 1, sizeof *values);
-    TRY(cli_list_int64("--layers", text, 1, TRACE_LAYERS_MAX, values, run->stage_count + 1, &count,
-                       err));
-    if (count != run->stage_count) {
-        return error_set(err, STATUS_INVALID, "--layers: %d numbers, the run has %d stages", count,
-                         run->stage_count);
-    }
-    *layers = arena_array(memory, (size_t)count, sizeof **layers);
-    for (int stage = 0; stage < count; stage++) {
+    int64_t *values = arena_array(memory, TRACE_RANKS_MAX, sizeof *values);
+    TRY(cli_list_int64("--layers", text, 1, TRACE_LAYERS_MAX, values, TRACE_RANKS_MAX, count, err));
+    *layers = arena_array(memory, (size_t)*count, sizeof **layers);
+    for (int stage = 0; stage < *count; stage++) {
         (*layers)[stage] = (int)values[stage];
     }
     return STATUS_OK;
 }
 
 /// --step: its place among the steps of the run; by default the slowest.
-static status find_step(const cli_arguments *arguments, const ana_op_run *run,
-                        const ana_slowdowns *slowdowns, int *place, error_message *err)
+static status find_step(const cli_arguments *arguments, const ana_stragglers *of, int *place,
+                        error_message *err)
 {
+    const ana_op_run *run = &of->run;
     int wanted = 0;
     TRY(cli_int(arguments, "--step", 0, TRACE_ITERATIONS_MAX, -1, &wanted, err));
-    *place = ana_slowest_step(run, slowdowns);
+    *place = ana_slowest_step(of);
     if (wanted < 0) return STATUS_OK;
     for (*place = 0; *place < run->step_count; ++*place) {
         if (run->steps[*place].step == wanted) return STATUS_OK;
@@ -43,19 +38,18 @@ static status find_step(const cli_arguments *arguments, const ana_op_run *run,
 }
 
 /// What --timeline and --heat-map ask for.
-static status write_pictures(const cli_arguments *arguments, const ana_op_run *run,
-                             const ana_slowdowns *slowdowns, const ana_causes *causes,
+static status write_pictures(const cli_arguments *arguments, const ana_stragglers *of,
                              arena *memory, error_message *err)
 {
     static const char *const options[] = {"--timeline", "--heat-map"};
     int step = 0;
-    TRY(find_step(arguments, run, slowdowns, &step, err));
+    TRY(find_step(arguments, of, &step, err));
     for (int picture = 0; picture < 2; picture++) {
         const char *path = cli_value(arguments, options[picture]);
         text_buffer out = {.memory = memory};
         if (path == NULL) continue;
-        if (picture == 0) ana_straggler_timelines(run, causes, step, &out);
-        if (picture == 1) ana_straggler_heat_map(run, slowdowns, &out);
+        if (picture == 0) ana_straggler_timelines(of, step, &out);
+        if (picture == 1) ana_straggler_heat_map(of, &out);
         TRY(file_write(path, out.bytes, out.length, err));
     }
     return STATUS_OK;
@@ -64,20 +58,18 @@ static status write_pictures(const cli_arguments *arguments, const ana_op_run *r
 static status print(const cli_arguments *arguments, arena *memory, text_buffer *out,
                     error_message *err)
 {
-    trace_op_table table;
-    ana_op_run run;
-    ana_slowdowns slowdowns;
-    ana_causes causes;
+    ana_stragglers stragglers;
     int *layers = NULL;
-    TRY(trace_op_table_read(cli_operand(arguments, 0), cli_value(arguments, "--trace"), memory,
-                            &table, err));
-    TRY(ana_op_run_make(&table, memory, &run, err));
-    TRY(read_layers(arguments, &run, memory, &layers, err));
-    ana_slowdowns_of(&run, memory, &slowdowns);
-    ana_causes_of(&run, &slowdowns, layers, memory, &causes);
-    TRY(write_pictures(arguments, &run, &slowdowns, &causes, memory, err));
-    (cli_has(arguments, "--json") ? ana_stragglers_write : ana_stragglers_print)(&run, &slowdowns,
-                                                                                 &causes, out);
+    int layer_count = 0;
+    TRY(read_layers(arguments, memory, &layers, &layer_count, err));
+    TRY(ana_stragglers_read(cli_operand(arguments, 0), cli_value(arguments, "--trace"), layers,
+                            layer_count, memory, &stragglers, err));
+    TRY(write_pictures(arguments, &stragglers, memory, err));
+    if (cli_has(arguments, "--json")) {
+        ana_stragglers_write(&stragglers, out);
+    } else {
+        ana_stragglers_print(&stragglers, out);
+    }
     return STATUS_OK;
 }
 

@@ -19,10 +19,11 @@ typedef struct planted {
     int slow_replica; // its slow_stage takes slow_factor times as long; -1: none
     int slow_stage;
     double slow_factor;
-    double last_factor;    // of the last stage's F and backward; 0: 1
-    double length_spread;  // microbatches take between 1 - and 1 + this, on all stages; 0: none
-    int64_t pause_ns;      // before or inside an F, where one in pause_every of them is hit
-    int pause_every;       // 0: none
+    double last_factor;   // of the last stage's F and backward; 0: 1
+    double length_spread; // microbatches take between 1 - and 1 + this, on all stages; 0: none
+    double cold_factor; // the first microbatch of the first step takes so many times as long; 0: 1
+    int64_t pause_ns;   // before or inside an F, where one in pause_every of them is hit
+    int pause_every;    // 0: none
     bool pause_is_inside;  // the op lasts longer; else it begins later
     bool pause_is_named;   // and an op "gc" stands in the gap
     int slow_link_replica; // its messages from stage 1 to 2 take slow_link_ns; -1: none
@@ -76,13 +77,15 @@ typedef struct plant_costs {
     int64_t send_ns[PLANT_STAGES];
 } plant_costs;
 
-static inline void plant_draw(const planted *run, int replica, rng *random, plant_costs *costs)
+static inline void plant_draw(const planted *run, int step, int replica, rng *random,
+                              plant_costs *costs)
 {
     double length[PLANT_MICROBATCHES];
     memset(costs, 0, sizeof *costs);
     for (int microbatch = 0; microbatch < PLANT_MICROBATCHES; microbatch++) {
         length[microbatch] = 1 + run->length_spread * (2 * rng_unit(random) - 1);
     }
+    if (step == 0 && run->cold_factor > 0) length[0] *= run->cold_factor;
     for (int stage = 0; stage < run->stage_count; stage++) {
         double factor = 1;
         if (replica == run->slow_replica && stage == run->slow_stage) factor = run->slow_factor;
@@ -138,7 +141,7 @@ static inline void plant_replica(const planted *run, int step, int replica, rng 
     sim_order order;
     bal_schedule schedule;
     bal_timeline timeline;
-    plant_draw(run, replica, random, &costs);
+    plant_draw(run, step, replica, random, &costs);
     const bal_stage_costs stages = {.stage_count = run->stage_count,
                                     .microbatch_count = PLANT_MICROBATCHES,
                                     .forward_ns = costs.forward_ns,

@@ -57,7 +57,7 @@ TEST(a_run_as_predicted_agrees)
     const ana_check *check = check_fault(&measured);
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
-    assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
+    assert_int_equal(check->cause.kind, ANA_CHECK_CAUSE_NONE);
     assert_int_equal(check->first, -1);
     assert_int_equal(check->warmup, 0);
 }
@@ -76,80 +76,80 @@ typedef struct fault {
 
 static const fault faults[] = {
     {.measured = {.rank_factor = {[2] = 1.2}},
-     .cause = ANA_CAUSE_STRAGGLER,
+     .cause = ANA_CHECK_CAUSE_STRAGGLER,
      .group = ANA_CHECK_OP,
      .rank = 2,
      .factor = 1.2,
      .words = "F of stage 2 (rank 2)"},
     {.measured = {.rank_factor = {[1] = 1.5}, .factors_from = 21}, // becomes slow
-     .cause = ANA_CAUSE_STRAGGLER,
+     .cause = ANA_CHECK_CAUSE_STRAGGLER,
      .group = ANA_CHECK_OP,
      .since = 21,
      .rank = 1,
      .factor = 1.5},
     {.measured = {.rank_factor = {[2] = 1.3}}, // slow with all its layers, where layers move
      .move_at = 20,
-     .cause = ANA_CAUSE_STRAGGLER,
+     .cause = ANA_CHECK_CAUSE_STRAGGLER,
      .group = ANA_CHECK_OP,
      .rank = 2},
     {.measured = {.rank_factor = {[2] = 1.3}, .factors_from = 15}, // after layers moved
      .move_at = 10,
-     .cause = ANA_CAUSE_STRAGGLER,
+     .cause = ANA_CHECK_CAUSE_STRAGGLER,
      .group = ANA_CHECK_OP,
      .since = 15,
      .rank = 2},
     {.measured = {.layer_factor = {[6] = 1.8, [7] = 1.8}}, // slow wherever they are
      .move_at = 20,
-     .cause = ANA_CAUSE_STAGES,
+     .cause = ANA_CHECK_CAUSE_STAGES,
      .group = ANA_CHECK_IDLE,
      .since = 13,
      .rank = -1},
     {.measured = {.rank_factor = {1.1, 1.1, 1.1, 1.1}},
-     .cause = ANA_CAUSE_ALL_OPS,
+     .cause = ANA_CHECK_CAUSE_ALL_OPS,
      .group = ANA_CHECK_OP,
      .rank = -1,
      .factor = 1.1},
     {.measured = {.kind_factor = {[OP_BACKWARD_WEIGHT] = 1.4}},
-     .cause = ANA_CAUSE_KIND,
+     .cause = ANA_CHECK_CAUSE_KIND,
      .group = ANA_CHECK_OP,
      .rank = -1,
      .words = "W of all stages alike"},
     {.measured = {.rank_factor = {[0] = 1.2, [3] = 1.3}},
-     .cause = ANA_CAUSE_STAGES,
+     .cause = ANA_CHECK_CAUSE_STAGES,
      .group = ANA_CHECK_OP,
      .rank = -1,
      .words = "W of stage 3"},
     {.measured = {.slow_link_ns = 300000},
-     .cause = ANA_CAUSE_LINK,
+     .cause = ANA_CHECK_CAUSE_LINK,
      .group = ANA_CHECK_MESSAGE,
      .rank = -1,
      .words = "between rank 2 and rank 1"},
     {.measured = {.rank_factor = {[3] = 1.5},
                   .slow_link_ns = 100000}, // a link that is a little slow
-     .cause = ANA_CAUSE_STRAGGLER,
+     .cause = ANA_CHECK_CAUSE_STRAGGLER,
      .group = ANA_CHECK_OP,
      .rank = 3},
     {.measured = {.order = "zb-h2"},
-     .cause = ANA_CAUSE_ORDER,
+     .cause = ANA_CHECK_CAUSE_ORDER,
      .group = ANA_CHECK_ORDER,
      .rank = 0,
      .words = "runs F4 where the plan has"},
     {.measured = {.move_at = 25},
-     .cause = ANA_CAUSE_DECISION,
+     .cause = ANA_CHECK_CAUSE_DECISION,
      .group = ANA_CHECK_DECISIONS,
      .since = 25,
      .rank = -1,
      .words = "layers 0,4,6,12,16 instead of 0,4,8,12,16"},
     {.measured = {.starts_moved = true},
-     .cause = ANA_CAUSE_PLAN,
+     .cause = ANA_CHECK_CAUSE_PLAN,
      .group = ANA_CHECK_PLAN,
      .rank = -1},
     {.measured = {.outside_ns = 4000000},
-     .cause = ANA_CAUSE_OUTSIDE,
+     .cause = ANA_CHECK_CAUSE_OUTSIDE,
      .group = ANA_CHECK_OUTSIDE,
      .rank = -1},
     {.measured = {.peak_bytes = 1200},
-     .cause = ANA_CAUSE_MEMORY,
+     .cause = ANA_CHECK_CAUSE_MEMORY,
      .group = ANA_CHECK_MEMORY,
      .since = 39,
      .rank = 0,
@@ -203,7 +203,7 @@ TEST(a_faster_run_departs_unless_only_slower_ones_shall)
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
         measured.rank_factor[rank] = 0.8;
     }
-    assert_cause(check_of(&plan, &measured), ANA_CAUSE_ALL_OPS);
+    assert_cause(check_of(&plan, &measured), ANA_CHECK_CAUSE_ALL_OPS);
     options.only_slower = true;
 
     const ana_check *check = check_with(&plan, &measured, &options);
@@ -220,7 +220,7 @@ TEST(too_few_iterations_are_undecided)
     const ana_check *check = check_fault(&measured);
 
     assert_int_equal(check->verdict, ANA_CHECK_UNDECIDED);
-    assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
+    assert_int_equal(check->cause.kind, ANA_CHECK_CAUSE_NONE);
     assert_int_equal(check->quantities[check->length].group, ANA_CHECK_ITERATION);
     assert_int_equal(check->quantities[check->length].change.needed_count, 12);
 }
@@ -313,7 +313,7 @@ TEST(runs_without_common_iterations_are_compared_in_their_order)
 
     check = check_of(&plan, &measured);
 
-    assert_cause(check, ANA_CAUSE_STRAGGLER);
+    assert_cause(check, ANA_CHECK_CAUSE_STRAGGLER);
     assert_int_equal(check->cause.rank, 2);
 }
 
@@ -377,7 +377,7 @@ TEST(a_slow_rank_is_found_through_noise_and_noise_is_no_departure)
             arena_reset(memory);
             const ana_check *check = check_of(&plan, &measured);
             departing += check->verdict == ANA_CHECK_DEPARTS;
-            found += check->cause.kind == ANA_CAUSE_STRAGGLER && check->cause.rank == 1;
+            found += check->cause.kind == ANA_CHECK_CAUSE_STRAGGLER && check->cause.rank == 1;
         }
         assert_in_range(departing, is_slow ? TRIALS * 9 / 10 : 0, is_slow ? TRIALS : 0);
         assert_in_range(found, is_slow ? TRIALS * 9 / 10 : 0, is_slow ? TRIALS : 0);

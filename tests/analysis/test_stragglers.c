@@ -214,6 +214,18 @@ TEST(what_is_planted_is_named)
     }
 }
 
+TEST(of_two_steps_both_must_say_so)
+{
+    ana_causes causes;
+    const planted cold = planted_of((planted){.step_count = 2, .cold_factor = 3});
+    assert_string_equal(named(&cold, &causes), "");
+    assert_true(causes.correlation > 0.7);
+    assert_true(causes.all[0].gain > ANA_CAUSE_GAIN_MIN && causes.all[0].low < ANA_CAUSE_GAIN_MIN);
+    const planted spread = planted_of((planted){.step_count = 2, .length_spread = 0.5});
+    assert_string_equal(named(&spread, &causes), "sequence lengths");
+    assert_false(causes.all[0].has_interval);
+}
+
 /// Takes the messages out of a run.
 static void drop_messages(trace_op_table *table)
 {

@@ -41,6 +41,31 @@ refuse 2 "columns: unknown 'stepp'; did you mean 'step'?" \
 refuse 2 "dynmo import ops: --output is needed" import ops run.csv
 [ ! -e new.db ] || fail 'a refusal left a store'
 
+# diagnose names what is neither data nor layers: of three replicas one has a first stage that takes 1.4 times as long.
+awk 'function put(kind, m, begin) { printf "%d,%d,%d,%s,%d,%.6f,%.6f\n", step, replica, stage, kind, m, at + begin, long }
+    function later(a, b) { return a > b ? a : b }
+    BEGIN {
+        print "step,dp_rank,stage,optype,mb_id,start_ts,duration"
+        for (step = 0; step < 24; step++) for (replica = 0; replica < 3; replica++) {
+            at = step
+            for (m = 0; m < 4; m++) {
+                stage = 0; long = 0.01 * (1 + 0.4 * (replica == 1)); begin = m * long; put("forward-compute", m, begin)
+                stage = 1; end = later(end * (m > 0), begin + long); long = 0.01; put("forward-compute", m, end); end += long
+            }
+            for (m = 0; m < 4; m++) {
+                stage = 1; long = 0.02; put("backward-compute", m, end); end += long
+                stage = 0; first = later(first * (m > 0), end); long = 0.02 * (1 + 0.4 * (replica == 1))
+                put("backward-compute", m, first); first += long
+            }
+            for (stage = 0; stage < 2; stage++) { long = 0.001; put("grads-reduce-scatter", 0, 0.3) }
+        }
+    }' >slow.csv
+"$dynmo" import ops slow.csv -o slow.db >/dev/null || fail 'ops of a slow worker'
+"$dynmo" diagnose slow.db --json >slow.json || fail 'diagnose of a slow worker'
+grep -q '"causes":\[{"cause":"slow worker","evidence":"1 of 6 workers .*replica 1, stage 0 takes 1.40 times.*"mend_first":"worker"' slow.json ||
+    fail "diagnose does not name the slow worker: $(cat slow.json)"
+"$dynmo" diagnose slow.db | grep -q '^  mend first  *the slow worker$' || fail 'diagnose does not mend it first'
+
 # Ops say which name is theirs by its number.
 "$dynmo" import ops run.csv -o gap.db >/dev/null || fail 'a store to be damaged'
 python3 -c "import sqlite3; s = sqlite3.connect('gap.db'); s.execute('DELETE FROM op_name WHERE name=1'); s.commit()"
