@@ -18,6 +18,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_GPUS_PER_NODE] = {"gpus_per_node"},
     [ANA_REAL_PRECISION] = {"precision", "dtype"},
     [ANA_REAL_ATTENTION] = {"attention"},
+    [ANA_REAL_KERNELS] = {"kernels"},
     [ANA_REAL_LOSS] = {"loss"},
     [ANA_REAL_RECOMPUTE] = {"recompute"},
     [ANA_REAL_DROPOUT] = {"dropout"},

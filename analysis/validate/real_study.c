@@ -283,21 +283,32 @@ static status write_share(const ana_real_runs *runs, int row, ana_real_column co
     return STATUS_OK;
 }
 
+/// Whether a column says eager, and not fused.
+static status find_eager(const ana_real_runs *runs, int row, ana_real_column column,
+                         const char *name, bool *is_eager, error_message *err)
+{
+    const char *word = ana_real_text(runs, row, column);
+    char why[64];
+    *is_eager = strcasecmp(word, "eager") == 0;
+    if (word[0] == '\0' || *is_eager || strcasecmp(word, "fused") == 0) return STATUS_OK;
+    snprintf(why, sizeof why, "%s is neither fused nor eager:", name);
+    return refuse(runs, row, err, why, word);
+}
+
 static status write_training(const ana_real_runs *runs, int row, const real_sizes *sizes,
                              const char *recompute, json_writer *writer, error_message *err)
 {
     const bool fused = is_fused(runs, row);
-    const char *loss = ana_real_text(runs, row, ANA_REAL_LOSS);
-    const bool is_eager = strcasecmp(loss, "eager") == 0;
     const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
     model_dtype dtype;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
     const bool spreads =
         spread[0] != '\0' ? strcmp(spread, "1") == 0 || strcasecmp(spread, "true") == 0 : fused;
-    if (loss[0] != '\0' && !is_eager && strcasecmp(loss, "fused") != 0) {
-        return refuse(runs, row, err, "loss is neither fused nor eager:", loss);
-    }
+    bool is_eager = false;
+    bool has_eager_loss = false;
+    TRY(find_eager(runs, row, ANA_REAL_KERNELS, "kernels", &is_eager, err));
+    TRY(find_eager(runs, row, ANA_REAL_LOSS, "loss", &has_eager_loss, err));
     if (attention_of(runs, row) == MODEL_ATTENTION_COUNT) {
         return refuse(runs, row, err, "attention is none of fused, flash-2 and unfused:",
                       ana_real_text(runs, row, ANA_REAL_ATTENTION));
@@ -328,7 +339,8 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
     json_put_string(writer, "attention", model_attention_names[attention_of(runs, row)]);
-    json_put_bool(writer, "eager_loss", is_eager);
+    json_put_bool(writer, "eager", is_eager);
+    json_put_bool(writer, "eager_loss", has_eager_loss);
     json_end_object(writer);
     return STATUS_OK;
 }

@@ -34,7 +34,8 @@ model_attention model_attention_find(const char *name)
 /// Which tokens a matrix product works on, and of which its input is kept.
 typedef enum gemm_rows {
     ROWS_ALL,      ///< works on all, keeps all: its input is a slice of the width already
-    ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered for the product
+    ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered again for W, unless
+                   ///< operators run one by one
     ROWS_OWN,      ///< works on the GPU's own: its weights are whole on every GPU
     ROWS_ROUTED    ///< works on those routed to the GPU's experts, keeps them as they arrived
 } gemm_rows;
@@ -121,6 +122,7 @@ typedef struct gpu_share {
     int64_t routed_tokens;
     int64_t operand_bytes; // of matrix products
     int64_t wide_bytes;    // of everything else
+    bool is_eager;
 } gpu_share;
 
 static gpu_share share_of(const model_config *config, const model_shape *shape)
@@ -133,6 +135,7 @@ static gpu_share share_of(const model_config *config, const model_shape *shape)
         .routed_tokens = model_shape_routed_tokens(shape),
         .operand_bytes = model_dtype_bytes(shape->dtype),
         .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
+        .is_eager = shape->parallel.eager,
     };
 }
 
@@ -403,11 +406,19 @@ static int64_t routed_activation_width(const model_config *config, int layer)
     return config->is_moe[layer] ? (int64_t)config->expert_top_k * config->expert_ffn_size : 0;
 }
 
-/// Numbers that an activation function reads and writes; backward reads a gradient as well, and
-/// writes as many as it reads of the rest.
-static int64_t activation_accesses(const model_config *config, int64_t activated, bool is_forward)
+/// Whether a gated activation is two operators, of which the second keeps what the first made.
+static bool is_activated_in_parts(const gpu_share *share)
 {
-    return inner_width(config, activated) * (is_forward ? 1 : 2) + activated;
+    return share->is_eager && share->slice.has_gated_mlp;
+}
+
+/// Numbers that an activation function reads and writes; backward reads a gradient as well, and
+/// writes as many as it reads of the rest. In parts it writes what the gate made, and reads it; B
+/// also reads it, and writes and reads its gradient.
+static int64_t activation_accesses(const gpu_share *share, int64_t activated, bool is_forward)
+{
+    const int64_t between = is_activated_in_parts(share) ? activated * (is_forward ? 2 : 3) : 0;
+    return inner_width(&share->slice, activated) * (is_forward ? 1 : 2) + activated + between;
 }
 
 /// Inputs of the norms of latent attention's compressed vectors.
@@ -505,10 +516,10 @@ static elementwise_widths elementwise_of(const gpu_share *share, const model_sha
         .own_norms = (blocks * hidden + latent_norm_width(slice)) * accesses,
         .own_rest = blocks * 3 * hidden, // residuals: read two, write one
         .head_norms = head_norm_width(slice) * accesses,
-        .activation = activation_accesses(slice, activation_width(slice, layer), is_forward),
+        .activation = activation_accesses(share, activation_width(slice, layer), is_forward),
         .rest = 2 * (rotated_width(slice) + assembled_width(slice)),
         .routed_activation =
-            activation_accesses(slice, routed_activation_width(slice, layer), is_forward),
+            activation_accesses(share, routed_activation_width(slice, layer), is_forward),
     };
     // The activation of experts weighs its output; B sums what it was multiplied by, in a kernel of
     // its own.
@@ -592,6 +603,7 @@ static int64_t stream_kernels(const model_config *config, const model_shape *sha
     if (config->mamba_head_count > 0) kernels += is_forward ? 6 : 12;
     if (config->kv_rank > 0) kernels += is_forward ? 6 : 10;
     if (config->has_query_key_norm) kernels += is_forward ? 2 : 4;
+    if (shape->parallel.eager && config->has_gated_mlp) kernels++;
     if (config->is_moe[layer]) kernels += is_forward ? 80 : 90;
     return kernels;
 }
@@ -828,7 +840,8 @@ static gemm_bytes bytes_of_gemms(const gemm *gemms, int count, const gpu_share *
     for (int g = 0; g < count; g++) {
         const gemm *product = &gemms[g];
         const int64_t worked = worked_tokens(product, share);
-        const int64_t kept = product->rows == ROWS_GATHERED ? share->own_tokens : worked;
+        const bool is_again = product->rows == ROWS_GATHERED && !share->is_eager;
+        const int64_t kept = is_again ? share->own_tokens : worked;
         const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
         const int64_t input =
             product->shares_input ? 0 : saturating_multiply(kept, row_bytes * product->in);
@@ -854,6 +867,12 @@ static int64_t mamba_kept_width(const model_config *slice)
     return model_mamba_input_width(slice) + width + model_mamba_state_width(slice) + width + states;
 }
 
+/// Numbers that an activation keeps, beside its result, which the next product does.
+static int64_t activation_kept_width(const gpu_share *share, int64_t activated)
+{
+    return inner_width(&share->slice, activated) + (is_activated_in_parts(share) ? activated : 0);
+}
+
 /// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
 /// the weighing of experts, masks, and the scores of unfused attention.
 static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer,
@@ -869,8 +888,9 @@ static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape
     const int64_t masks = dropout_mask_bytes(slice, layer);
     int64_t all = mamba_kept_width(slice) + head_norm_width(slice);
     if (!is_remade) all += core_input_width(slice);
-    if (has_mlp) all += inner_width(slice, activation_width(slice, layer));
-    const int64_t routed = has_mlp ? inner_width(slice, routed_activation_width(slice, layer)) : 0;
+    if (has_mlp) all += activation_kept_width(share, activation_width(slice, layer));
+    const int64_t routed =
+        has_mlp ? activation_kept_width(share, routed_activation_width(slice, layer)) : 0;
     int64_t scores = 0;
     if (shape->attention == MODEL_ATTENTION_UNFUSED && (remakes & MODEL_REMAKES_CORE) == 0) {
         const int64_t dropped = slice->has_attention_dropout ? share->wide_bytes + MASK_BYTES : 0;
@@ -958,12 +978,14 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
     const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
-    const int64_t inputs = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
+    const int64_t normed = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
+    const int64_t inputs = saturating_multiply(share.is_eager ? share.tokens : share.own_tokens,
+                                               hidden * share.wide_bytes);
     const int eager = shape->parallel.tensor > 1 ? SPLIT_LOSS_COPIES : EAGER_LOSS_COPIES;
     const int copies = shape->parallel.eager_loss ? eager : LOSS_COPIES;
     return (model_memory){
         .activation_bytes =
-            saturating_add(saturating_multiply(inputs, 2),
+            saturating_add(saturating_add(normed, inputs),
                            saturating_multiply(share.tokens, vocabulary * copies * LOGIT_BYTES)),
         .gradient_bytes = saturating_add(
             inputs, saturating_multiply(share.tokens, vocabulary * share.wide_bytes)),

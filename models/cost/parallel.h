@@ -82,7 +82,9 @@ typedef struct model_parallel {
     int recompute_layers; // of the model, spread evenly over it; 0: all of them
     model_sharding sharding;
     model_rank_order order;
-    bool eager_loss;       // made operator by operator, as PyTorch does uncompiled
+    bool eager;            // layers run operator by operator, as PyTorch does uncompiled: gated
+                           // activations keep their parts, tensor groups what they gather
+    bool eager_loss;       // the loss is made so
     double tensor_overlap; // share of what tensor parallelism sums of gradients in B that hides
                            // behind W
     double expert_overlap; // share of all-to-alls that hides behind other work

@@ -186,6 +186,9 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
                   model_recompute_names[parallel->recompute]);
     assume_choice(list, "sharding", parallel->sharding != MODEL_SHARDING_NONE, "default",
                   model_sharding_names[parallel->sharding]);
+    if (parallel->eager) {
+        model_assume(list, "layers", MODEL_ORIGIN_GIVEN, "", "operator by operator");
+    }
     if (parallel->eager_loss) {
         model_assume(list, "loss", MODEL_ORIGIN_GIVEN, "", "operator by operator");
     }

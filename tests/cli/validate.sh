@@ -95,6 +95,9 @@ echo 'model,gbs,loss,measured_ms
 gpt2,8,eagre,5' >loss.csv
 "$dynmo" validate loss.csv --draws 0 >out 2>err
 grep -qh "loss.csv:2: loss is neither fused nor eager: eagre" out err || fail 'a loss that nobody knows'
+sed 's/loss/kernels/' loss.csv >kernels.csv
+"$dynmo" validate kernels.csv --draws 0 >out 2>err
+grep -qh "kernels.csv:2: kernels is neither fused nor eager: eagre" out err || fail 'kernels that nobody knows'
 echo 'model,gbs,measured_ms
 gpt2,-1,5' >negative.csv
 refuse 2 'negative.csv:2: global_batch: -1 is outside [1, 16777216]' negative.csv

@@ -320,6 +320,36 @@ TEST(bytes_of_embedding_and_head_are_those_counted_by_hand)
     assert_int_equal(embedding.gradient_bytes, 4 * (8 + 8 + 16));
 }
 
+TEST(what_runs_operator_by_operator_keeps_more)
+{
+    const model_config config = llama(0);
+    const int64_t tokens = 8;
+    model_shape fused = shape_of((int)tokens, 1, MODEL_ATTENTION_FLASH);
+    fused.parallel.tensor = 4;
+    fused.parallel.sequence = true;
+    model_shape eager = fused;
+    eager.parallel.eager = true;
+    const int64_t own = tokens / 4;
+    const int64_t inner = config.ffn_size / 4;
+
+    // Both inputs that tensor ranks gather, whole; and what the gate made.
+    assert_int_equal(model_layer_memory(&config, &eager, 0).activation_bytes -
+                         model_layer_memory(&config, &fused, 0).activation_bytes,
+                     2 * (2 * config.hidden_size * (tokens - own) + inner * tokens));
+    assert_int_equal(model_head_memory(&config, &eager).activation_bytes -
+                         model_head_memory(&config, &fused).activation_bytes,
+                     2 * config.hidden_size * (tokens - own));
+    const model_pass passes[] = {MODEL_PASS_FORWARD, MODEL_PASS_BACKWARD_INPUT};
+    for (int pass = 0; pass < 2; pass++) {
+        const model_layer_work one = model_layer_work_of(&config, &eager, 0, passes[pass]);
+        const model_layer_work other = model_layer_work_of(&config, &fused, 0, passes[pass]);
+        assert_int_equal(one.elementwise.bytes - other.elementwise.bytes,
+                         2 * (pass + 2) * inner * tokens);
+        assert_int_equal(one.launches.kernel_count - other.launches.kernel_count, 1);
+        assert_int_equal(model_work_flop(&one), model_work_flop(&other));
+    }
+}
+
 TEST(absurd_sizes_saturate)
 {
     const model_config config = llama(8);
