@@ -290,19 +290,19 @@ const cli_command cli_command_model = {
         "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
         "Models by name: deepseek-v2, deepseek-v3, gpt-bytes (a small one), gpt-dynmo (of the "
         "DynMo paper), gpt-dynmo-body (the same without a head to speak of), gpt-megatron, "
-        "gpt-oss-20b, gpt-oss-120b, gpt2, gpt2-medium, gpt2-xl, kimi-k2, llama-1.1b, llama-2-7b, "
-        "llama-2-13b, "
-        "llama-2-70b, llama-3-8b, llama-3-70b, llama-3.1-8b, llama-3.1-405b, llama-moe-3.5b, "
-        "mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, qwen3-235b-a22b. Hardware by "
-        "name: a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, h100-dynmo "
-        "(of the DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w (one at 500 "
-        "W), h200-sxm, h800-sxm.",
+        "gpt-oss-20b, gpt-oss-120b, gpt2, gpt2-medium, gpt2-xl, grok-1, kimi-k2, llama-1.1b, "
+        "llama-2-7b, llama-2-13b, llama-2-70b, llama-3-8b, llama-3-70b, llama-3.1-8b, "
+        "llama-3.1-405b, llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, "
+        "nemotron-4-15b, nemotron-4-340b, qwen3-30b-a3b, qwen3-235b-a22b. Hardware by name: "
+        "a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, h100-dynmo (of the "
+        "DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w (one at 500 W), "
+        "h200-sxm, h800-sxm.",
     .options =
         {
             {"--model", "NAME|FILE",
              .help = "A shipped model, or a config.json of Hugging Face: gpt2, llama, mistral, "
                      "mixtral, llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, "
-                     "deepseek_v3, gpt_oss, nemotron_h."},
+                     "deepseek_v3, gpt_oss, nemotron, nemotron_h."},
             {"--hardware", "NAME|FILE", .help = "A shipped preset, or a hardware file."},
             {"--sequence-length", "S",
              .help = "Tokens per sample. Default: 2048, or what the model can take if less."},

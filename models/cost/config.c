@@ -58,6 +58,7 @@ static const model_family families[] = {
      .has_kv_heads_default = true},
     {"gpt_oss", MOE_MIXTRAL, MODEL_NORM_RMS, .has_gated_mlp = true, .has_bias = true,
      .has_window_key = true},
+    {"nemotron", MOE_NONE, MODEL_NORM_LAYER, .has_gated_mlp = false},
     {"nemotron_h", MOE_NEMOTRON, MODEL_NORM_RMS, .has_gated_mlp = false},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
@@ -190,7 +191,7 @@ static status find_family(json_value object, const model_family **family, error_
                       nearest != NULL ? "the nearest is "
                                       : "gpt2, llama, mistral, mixtral, "
                                         "llama_moe, qwen2[_moe], qwen3[_moe], "
-                                        "deepseek_v2, deepseek_v3, gpt_oss, nemotron_h",
+                                        "deepseek_v2, deepseek_v3, gpt_oss, nemotron, nemotron_h",
                       nearest != NULL ? nearest : "");
 }
 

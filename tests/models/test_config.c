@@ -101,6 +101,9 @@ TEST(published_totals_are_met_exactly)
         {"gpt-dynmo", 24, 12596224, 355871744, 355871744},      // gpt2-medium with 2048 positions
         {"llama-2-7b", 32, 202383360, 6738415616, 6738415616},
         {"llama-3-8b", 32, 218112000, 8030261248, 8030261248},
+        // 12.5B beside 3.2B of embeddings, 331.6B beside 9.4B (arXiv 2402.16819, Nemotron-4 340B).
+        {"nemotron-4-15b", 32, 390094848, 15628775424, 15628775424},
+        {"nemotron-4-340b", 96, 3454083072, 341029195776, 341029195776},
         {"mixtral-8x22b", 56, 2504060928, 140620634112, 39152031744}, // "141B", "39B active"
         {"mixtral-8x7b", 32, 1451270144, 46702792704, 12879925248},
         // Llama-2-7B and in each layer a gate of 2hE + E^2 = 131,328.
@@ -272,7 +275,8 @@ TEST(what_is_not_modelled_is_refused_by_name)
     not_modelled(
         llama, "model_type", "\"mamba2\"",
         ": model_type: 'mamba2' is no family that is modelled (gpt2, llama, mistral, mixtral, "
-        "llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3, gpt_oss, nemotron_h)");
+        "llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3, gpt_oss, nemotron, "
+        "nemotron_h)");
     not_modelled(llama, "model_type", "\"llama4\"",
                  ": model_type: 'llama4' is no family that is modelled (the nearest is llama)");
     not_modelled(llama, "layer_types", "[\"full_attention\",\"linear_attention\"]",
