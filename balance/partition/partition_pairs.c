@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -50,6 +51,8 @@ typedef struct pair_table {
     const int64_t *state[2];      // likewise, bytes
     const int64_t *activation[2]; // likewise
     const int *rest[2];           // [rank_count + 1] layers that ranks k and later must have
+    const int *room;              // [rank_count + 1] layers between the first and the last of all
+                                  // that the memory of ranks k and later takes at the most
 
     pair_value value;
     int64_t load_max;
@@ -93,6 +96,64 @@ static void split(pair_table *at, int middle)
     at->activation[1] = at->activation[0] + middle;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+    const int64_t one = *(const int64_t *)a;
+    const int64_t other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+/// How often a rank holds the activations of a layer at the least, whichever of its stages has it.
+static int64_t held_least(const pair_table *at, int rank)
+{
+    const bal_chain *chain = at->chain;
+    const bal_rank_peaks *peaks = chain->rank_peaks;
+    int64_t least = 0;
+    if (peaks != NULL) {
+        for (int peak = peaks->first_peak[rank]; peak < peaks->first_peak[rank + 1]; peak++) {
+            const int64_t *held = bal_rank_peak(peaks, peak);
+            const int64_t fewer = held[0] < held[1] ? held[0] : held[1];
+            if (fewer > least) least = fewer;
+        }
+        return least;
+    }
+    if (chain->stage_inflight == NULL) return 1;
+    const int64_t first = chain->stage_inflight[pair_stage(at, rank, 0)];
+    const int64_t second = chain->stage_inflight[pair_stage(at, rank, 1)];
+    return first < second ? first : second;
+}
+
+/// Layers, of those between the first and the last, that a rank's memory takes at the most: the
+/// lightest. @param bytes [layer_count] scratch
+static int room_of(const pair_table *at, int rank, int64_t *bytes)
+{
+    const bal_chain *chain = at->chain;
+    const int inner = chain->layer_count - 2;
+    const int64_t held = held_least(at, rank);
+    bal_wide sum = 0;
+    int count = 0;
+    if (inner <= 0 || chain->rank_memory_bytes == NULL) return chain->layer_count;
+    for (int layer = 0; layer < inner; layer++) {
+        bytes[layer] = at->state[0][layer + 2] - at->state[0][layer + 1] +
+                       held * (at->activation[0][layer + 2] - at->activation[0][layer + 1]);
+    }
+    qsort(bytes, (size_t)inner, sizeof *bytes, compare_numbers);
+    while (count < inner && sum + bytes[count] <= chain->rank_memory_bytes[rank]) {
+        sum += bytes[count++];
+    }
+    return count;
+}
+
+static const int *find_room(const pair_table *at, arena *scratch)
+{
+    int *room = arena_array(scratch, (size_t)at->rank_count + 1, sizeof *room);
+    int64_t *bytes = arena_array(scratch, (size_t)at->chain->layer_count, sizeof *bytes);
+    for (int rank = at->rank_count - 1; rank >= 0; rank--) {
+        room[rank] = room[rank + 1] + room_of(at, rank, bytes);
+    }
+    return room;
+}
+
 /// @param scratch of what all questions share; the rest is released with arena_destroy(at->memory)
 static void table_init(const bal_chain *chain, arena *scratch, pair_table *at)
 {
@@ -120,6 +181,7 @@ static void table_init(const bal_chain *chain, arena *scratch, pair_table *at)
         at->state[1] = bal_chain_turned(chain->state_before, layers, scratch);
         at->activation[1] = bal_chain_turned(chain->activation_before, layers, scratch);
     }
+    at->room = find_room(at, scratch);
     split(at, 0);
 }
 
@@ -203,6 +265,9 @@ static void find_windows(pair_table *at, int rank, int64_t front, int64_t behind
     const int64_t *second = at->weight[1];
     const int64_t total = at->chain->weight_before[at->chain->layer_count];
     const int needed[2] = {at->rest[0][0] - at->rest[0][rank], at->rest[1][0] - at->rest[1][rank]};
+    const int ends = 2; // the first and the last layer have no part in room
+    const int most = at->room[0] - at->room[rank] + ends;
+    const int least = at->chain->layer_count - at->room[rank] - ends;
     int high = at->length[1];
     int low = at->length[1] + 1;
     for (int left = 0; left <= at->length[0]; left++) {
@@ -217,7 +282,9 @@ static void find_windows(pair_table *at, int rank, int64_t front, int64_t behind
             low--;
         }
         at->low[row] = low > needed[1] ? low : needed[1];
+        if (at->low[row] < least - left) at->low[row] = least - left;
         at->high[row] = high < limit ? high : limit;
+        if (at->high[row] > most - left) at->high[row] = most - left;
         if (rank == at->rank_count && at->low[row] < limit) at->low[row] = limit; // all is taken
         const bool is_out = left < needed[0] || left > at->length[0] - at->rest[0][rank] ||
                             (rank == 0 && left > 0) ||
@@ -559,6 +626,29 @@ static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *p
     return STATUS_OK;
 }
 
+/// What no plan of equal ranks is below: of the k x ranks + 1 heaviest layers some rank has k + 1.
+/// With layers alike, as models have them, that is the optimum, where their mean is below it.
+static int64_t bound_by_counts(const bal_chain *chain, arena *memory)
+{
+    const int layers = chain->layer_count;
+    const int ranks = bal_chain_rank_count(chain);
+    int64_t bound = 0;
+    int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
+    if (chain->stage_time_factor_ppb != NULL) return 0;
+    for (int layer = 0; layer < layers; layer++) {
+        weight[layer] = chain->weight_before[layer + 1] - chain->weight_before[layer];
+    }
+    qsort(weight, (size_t)layers, sizeof *weight, compare_numbers);
+    for (int last = 0; last < layers; last += ranks) {
+        int64_t sum = 0;
+        for (int heavy = last - last / ranks; heavy <= last; heavy++) {
+            sum += weight[layers - 1 - heavy];
+        }
+        if (sum > bound) bound = sum;
+    }
+    return bound;
+}
+
 /// Two chunks: the exact optimum, from what single steps find downwards, and of its plans the
 /// flattest with its middle. Where the limits leave the optimum open, what was found.
 static status by_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
@@ -567,7 +657,9 @@ static status by_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *pl
     const size_t bytes = ((size_t)chain->stage_count + 1) * sizeof(int);
     bal_pairs_plan stepped = {.bottleneck = chain->load_sum_max};
     const bool has_stepped = by_stages(chain, memory, &stepped, NULL) == STATUS_OK;
-    const int64_t low = bal_assignment_lower_bound(chain);
+    const int64_t counted = bound_by_counts(chain, memory);
+    const int64_t divided = bal_assignment_lower_bound(chain);
+    const int64_t low = counted > divided ? counted : divided;
     best_plan best = {.ceiling = stepped.bottleneck, .first_layer = arena_array(memory, bytes, 1)};
     pair_table table;
     table_init(chain, memory, &table);
