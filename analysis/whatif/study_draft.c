@@ -14,7 +14,7 @@ enum {
     DEGREE_MOST = 8,
     EXPERTS_MOST = 1024,
     CONTEXT_MOST = 8,
-    SEQUENCE_LONG = 16384, // from which on tokens of a sequence are divided among GPUs
+    SEQUENCE_PART = 4096, // tokens that are left on a GPU where a sequence is divided among several
     SEQUENCE_MOST = 8192,
     SEQUENCE_UNKNOWN = 4096,
     BATCH_TOKENS = 1 << 22,
@@ -57,9 +57,9 @@ static int sequence_length(const draft *drafted)
 
 static bool divides_sequence(const draft *drafted, int context)
 {
-    return context == 1 ||
-           (sequence_length(drafted) % (2 * context) == 0 &&
-            sequence_length(drafted) >= SEQUENCE_LONG && context <= drafted->options->gpu_count);
+    const int sequence = sequence_length(drafted);
+    return context == 1 || (sequence % (2 * context) == 0 && sequence / context >= SEQUENCE_PART &&
+                            context <= drafted->options->gpu_count);
 }
 
 static bool is_stage_count(const draft *drafted, int stages)

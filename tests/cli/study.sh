@@ -108,6 +108,8 @@ grep -qx 'dynmo: wrote STUDY.json; edit it and run .dynmo study STUDY.json.' err
 refuse 2 'STUDY.json: is there already; -o FILE writes the study elsewhere' --model gpt2 --gpu h100-sxm --gpus 8
 "$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 12 --draws 0 -o 12.json >twelve 2>err || fail "--gpus 12: $(cat err)"
 grep -q '"global_batch": 384,' 12.json || fail '--gpus 12: a global batch that its replicas do not divide'
+grep -q '"training.context_parallel": \[1, 2\]' 12.json || fail 'sequences of 8,192 are not divided among two GPUs'
+grep -q context_parallel STUDY.json && fail 'sequences of 1,024 are divided among GPUs'
 grep -q 'global batch not divisible' twelve && fail '--gpus 12: replicas do not divide the global batch'
 refuse 2 'dynmo study: --gpus is needed' --model gpt2 --gpu h100-sxm
 refuse 2 "--tokens: '1Q' is no number of tokens from 1 to 2^53, as 300B or 1.5T" \
