@@ -55,7 +55,7 @@ unjudged='--warmup 0 --tolerance 0'
 stage_1() {
     step kernels 180 "$bin/gpu_test_kernels" $smoke
     for tool in memcheck racecheck synccheck initcheck; do
-        sanitize $tool 60 "$bin/gpu_test_kernels" --smoke
+        sanitize $tool 100 "$bin/gpu_test_kernels" --smoke
     done
 }
 

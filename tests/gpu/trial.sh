@@ -1,6 +1,7 @@
 # Usage: tests/gpu/trial.sh BUILD
 # The figures' stage of tests/gpu/run_all.sh over the emulated GPU, with the smallest sizes: what it leaves, and
-# that a stage keeps to its time. Then tests/multigpu/run_all.sh over emulated NCCL, in one process.
+# that a stage keeps to its time; how kernels are loaded on a slow machine. Then tests/multigpu/run_all.sh over
+# emulated NCCL, in one process.
 set -eu
 build=$1
 run_all=$(cd "$(dirname "$0")" && pwd)/run_all.sh
@@ -33,6 +34,30 @@ fi
 code=0
 sh "$run_all" "$work/none" "$work/bin" --stage 5 >"$work/said" 2>&1 || code=$?
 [ $code -eq 2 ] || fail 'a stage 5'
+
+# A machine whose first start is slow, because it reads the libraries from the disk, and where loading all kernels
+# takes 5 s: from then on they are loaded when they are first launched.
+mkdir "$work/slow" "$work/slow/tools"
+cat >"$work/slow/gpu_measure_kernels" <<'END'
+#!/bin/sh
+if [ "$CUDA_MODULE_LOADING" != LAZY ]; then sleep 5; fi
+if [ ! -f "$0.began" ]; then sleep 4; fi
+: >"$0.began"
+END
+cat >"$work/slow/gpu_test_kernels" <<'END'
+#!/bin/sh
+echo "loads $CUDA_MODULE_LOADING"
+END
+cp "$work/slow/gpu_test_kernels" "$work/slow/dynmo"
+cat >"$work/slow/tools/compute-sanitizer" <<'END'
+#!/bin/sh
+echo "under a tool: $CUDA_MODULE_LOADING"
+END
+chmod +x "$work"/slow/dynmo "$work"/slow/gpu_* "$work/slow/tools/compute-sanitizer"
+PATH=$work/slow/tools:$PATH sh "$run_all" "$work/slow/results" "$work/slow" --stage 1 >"$work/said" 2>&1 ||
+    fail 'a slow machine'
+grep -q '"step":"kernels".*"says":"loads LAZY"' "$work/slow/results/results.jsonl" || fail 'all kernels are loaded'
+grep -q '"step":"initcheck".*"says":"under a tool: LAZY"' "$work/slow/results/results.jsonl" || fail 'a tool'
 
 # several STAGE GPUS: of tests/multigpu, which must not fail; how long an emulated op takes means nothing
 several() {

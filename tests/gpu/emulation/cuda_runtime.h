@@ -114,10 +114,28 @@ struct cudaLaunchConfig_t {
 
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
-/// A Hopper's limit.
-template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, int, int bytes)
+/// What a launch may ask for without an attribute, and with one on a Hopper.
+enum { SHARED_BYTES = 48 * 1024, SHARED_BYTES_MAX = 227 * 1024 };
+
+template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *kernel, int, int bytes)
 {
-    return bytes <= 227 * 1024 ? cudaSuccess : cudaErrorInvalidValue;
+    if (bytes > SHARED_BYTES_MAX) return cudaErrorInvalidValue;
+    gpu::allow_shared_bytes((const void *)kernel, (size_t)bytes);
+    return cudaSuccess;
+}
+
+/// As a GPU refuses it: nothing to run, more blocks than it numbers, or more shared memory than
+/// the kernel may have.
+static inline cudaError_t refusal_of(const cudaLaunchConfig_t *config, const void *kernel)
+{
+    const dim3 &grid = config->gridDim, &block = config->blockDim;
+    const bool is_empty = grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0;
+    if (is_empty || grid.x > INT32_MAX || grid.y > 65535 || grid.z > 65535 || block.x > 1024) {
+        return cudaErrorInvalidConfiguration;
+    }
+    const bool fits = config->dynamicSmemBytes <= SHARED_BYTES ||
+                      config->dynamicSmemBytes <= gpu::allowed_shared_bytes(kernel);
+    return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -129,6 +147,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         std::tuple<Parameters...> arguments;
     };
     const call made = {kernel, std::tuple<Parameters...>(arguments...)};
+    const cudaError_t refused = refusal_of(config, (const void *)kernel);
+    if (refused != cudaSuccess) return refused;
     const lanes_index grid = {config->gridDim.x, config->gridDim.y, config->gridDim.z};
     const unsigned lane_count = config->blockDim.x;
     const size_t shared_bytes = config->dynamicSmemBytes;

@@ -56,6 +56,10 @@ void push(cudaStream_t stream, task next);
 /// A kernel or a copy: what may fail, and is not run on a device that has failed.
 cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work);
 
+/// The shared memory beyond the usual that a kernel may be launched with; 0 until it is told.
+void allow_shared_bytes(const void *kernel, size_t bytes);
+size_t allowed_shared_bytes(const void *kernel);
+
 /// Whether the stream's device has failed. With the lock held.
 bool has_failed(cudaStream_t stream);
 

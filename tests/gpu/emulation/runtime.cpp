@@ -26,6 +26,7 @@ struct event_state {
 };
 
 struct CUevent_st {
+    bool has_time = true;
     std::shared_ptr<event_state> state = std::make_shared<event_state>();
 };
 
@@ -38,7 +39,8 @@ struct CUstream_st {
 static std::mutex lock;
 static std::condition_variable moved;
 static std::vector<CUstream_st *> streams;
-static std::map<const void *, size_t> sizes; // of device memory
+static std::map<const void *, size_t> sizes;         // of device memory
+static std::map<const void *, size_t> allowed_bytes; // of shared memory, of a kernel
 static uint64_t random_state = 1;
 static int task_count, wait_count;
 static char
@@ -123,6 +125,17 @@ void push(cudaStream_t stream, task next)
 {
     stream->queue.push_back(std::move(next));
     if ((int)draw(100) < behaviour.eagerness) advance_at_random();
+}
+
+void allow_shared_bytes(const void *kernel, size_t bytes)
+{
+    change([&] { allowed_bytes[kernel] = bytes; });
+}
+
+size_t allowed_shared_bytes(const void *kernel)
+{
+    std::lock_guard<std::mutex> held(lock);
+    return allowed_bytes[kernel];
 }
 
 bool has_failed(cudaStream_t stream)
@@ -358,8 +371,9 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    (void)flags;
-    return cudaEventCreate(event);
+    const cudaError_t error = cudaEventCreate(event);
+    (*event)->has_time = (flags & cudaEventDisableTiming) == 0;
+    return error;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -404,6 +418,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventElapsedTime(float *elapsed_ms, cudaEvent_t from, cudaEvent_t to)
 {
     std::lock_guard<std::mutex> held(lock);
+    const bool can_tell =
+        from->has_time && to->has_time && from->state->recorded > 0 && to->state->recorded > 0;
+    if (!can_tell) return cudaErrorInvalidResourceHandle;
     if (!is_done(from) || !is_done(to)) return cudaErrorNotReady;
     *elapsed_ms = (float)((double)(to->state->done_ns - from->state->done_ns) * 1e-6);
     return failure[current_device];
@@ -465,6 +482,7 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned *count,
                                      unsigned minimum)
 {
     (void)flags;
+    if (minimum > from->sm.smCount) return CUDA_ERROR_INVALID_VALUE;
     const unsigned size = (minimum + GROUP_STEP - 1) / GROUP_STEP * GROUP_STEP;
     const unsigned fitting = from->sm.smCount / size;
     if (groups == NULL) {
@@ -491,7 +509,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc description, CU
 {
     (void)description;
     (void)device;
-    (void)flags;
+    if (flags != CU_GREEN_CTX_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
     *context = (CUgreenCtx)malloc(1);
     return CUDA_SUCCESS;
 }
@@ -506,6 +524,7 @@ CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx context, unsigned f
 {
     (void)context;
     (void)priority;
+    if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
     return cudaStreamCreateWithFlags(stream, flags) == cudaSuccess ? CUDA_SUCCESS
                                                                    : CUDA_ERROR_INVALID_VALUE;
 }
