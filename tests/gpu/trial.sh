@@ -38,22 +38,22 @@ sh "$run_all" "$work/none" "$work/bin" --stage 5 >"$work/said" 2>&1 || code=$?
 # A machine whose first start is slow, because it reads the libraries from the disk, and where loading all kernels
 # takes 5 s: from then on they are loaded when they are first launched.
 mkdir "$work/slow" "$work/slow/tools"
-cat >"$work/slow/gpu_measure_kernels" <<'END'
-#!/bin/sh
+fake() { # fake NAME: a program of that machine, its lines on standard input
+    { echo '#!/bin/sh' && cat; } >"$work/slow/$1"
+    chmod +x "$work/slow/$1"
+}
+fake gpu_measure_kernels <<'END'
 if [ "$CUDA_MODULE_LOADING" != LAZY ]; then sleep 5; fi
 if [ ! -f "$0.began" ]; then sleep 4; fi
 : >"$0.began"
 END
-cat >"$work/slow/gpu_test_kernels" <<'END'
-#!/bin/sh
+fake gpu_test_kernels <<'END'
 echo "loads $CUDA_MODULE_LOADING"
 END
 cp "$work/slow/gpu_test_kernels" "$work/slow/dynmo"
-cat >"$work/slow/tools/compute-sanitizer" <<'END'
-#!/bin/sh
+fake tools/compute-sanitizer <<'END'
 echo "under a tool: $CUDA_MODULE_LOADING"
 END
-chmod +x "$work"/slow/dynmo "$work"/slow/gpu_* "$work/slow/tools/compute-sanitizer"
 PATH=$work/slow/tools:$PATH sh "$run_all" "$work/slow/results" "$work/slow" --stage 1 >"$work/said" 2>&1 ||
     fail 'a slow machine'
 grep -q '"step":"kernels".*"says":"loads LAZY"' "$work/slow/results/results.jsonl" || fail 'all kernels are loaded'
