@@ -475,7 +475,9 @@ status ana_stragglers_read(const char *path, const char *trace, const int *layer
                            arena *memory, ana_stragglers *of, error_message *err)
 {
     TRY(trace_op_table_read(path, trace, memory, &of->table, err));
-    TRY(ana_op_run_make(&of->table, memory, &of->run, err));
+    const status made = ana_op_run_make(&of->table, memory, &of->run, err);
+    if (made == STATUS_FORMAT) return STATUS_INVALID; // read, but the ops do not fit together
+    TRY(made);
     if (layers != NULL && layer_count != of->run.stage_count) {
         return error_set(err, STATUS_INVALID, "--layers: %d numbers, the run has %d stages",
                          layer_count, of->run.stage_count);

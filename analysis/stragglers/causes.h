@@ -117,8 +117,8 @@ typedef struct ana_stragglers {
 /// @param trace       as of trace_find
 /// @param layers      [layer_count] as of ana_causes_of; their number need not be right
 /// @param of          stays where it is as long as it is used
-/// @return what trace_op_table_read and ana_op_run_make return; STATUS_INVALID: the layers are not
-///         those of as many stages as the run has
+/// @return what trace_op_table_read returns; STATUS_INVALID: the ops do not fit together, as
+///         ana_op_run_make says, or the layers are not those of as many stages as the run has
 status ana_stragglers_read(const char *path, const char *trace, const int *layers, int layer_count,
                            arena *memory, ana_stragglers *of, error_message *err);
 

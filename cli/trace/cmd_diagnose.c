@@ -169,7 +169,8 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
                      err);
 }
 
-/// What slowed the run, if its trace has the ops that it takes to say so; otherwise *known is NULL.
+/// What slowed the run, if its trace has the ops that it takes to say so, and they fit together;
+/// otherwise *known is NULL.
 static status find_stragglers(const cli_arguments *arguments, arena *memory,
                               const ana_stragglers **known, error_message *err)
 {
@@ -177,7 +178,7 @@ static status find_stragglers(const cli_arguments *arguments, arena *memory,
     const status result = ana_stragglers_read(
         cli_operand(arguments, 0), cli_value(arguments, "--trace"), NULL, 0, memory, found, err);
     *known = result == STATUS_OK ? found : NULL;
-    return result == STATUS_INVALID || result == STATUS_FORMAT ? STATUS_OK : result;
+    return result == STATUS_INVALID ? STATUS_OK : result;
 }
 
 static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana_setup *setup,

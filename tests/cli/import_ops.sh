@@ -70,6 +70,7 @@ grep -q '"causes":\[{"cause":"slow worker","evidence":"1 of 6 workers .*replica 
 "$dynmo" import ops run.csv -o gap.db >/dev/null || fail 'a store to be damaged'
 python3 -c "import sqlite3; s = sqlite3.connect('gap.db'); s.execute('DELETE FROM op_name WHERE name=1'); s.commit()"
 refuse 2 "gap.db: column text holds 'nothing', not what it should" stragglers gap.db
+refuse 2 "gap.db: column text holds 'nothing', not what it should" diagnose gap.db
 
 [ -n "$real" ] || exit "$failed"
 for job in ST SE; do
