@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-const double ana_data_correlation_min = 0.7;
-
 /// Sums over the microbatches of all iterations.
 typedef struct moments {
     double forward, backward, product; // squares, and the product, of deviations

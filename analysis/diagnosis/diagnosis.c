@@ -212,10 +212,8 @@ static status weigh_microbatches(const played *of, arena *memory, ana_diagnosis 
     const ana_splits *baseline = &made->rows[made->baseline].row->splits;
     if (ana_ops_tell_lengths(made)) {
         const ana_causes *causes = &made->options.stragglers->causes;
-        const ana_cause *lengths = ana_cause_of(causes, ANA_CAUSE_LENGTHS);
         made->data = (ana_data_imbalance){.is_known = true, .correlation = causes->correlation};
-        made->alike =
-            (ana_gain_interval){.gain = lengths->gain, .low = lengths->low, .high = lengths->high};
+        made->alike = ana_cause_of(causes, ANA_CAUSE_LENGTHS)->gain;
         return STATUS_OK;
     }
     made->data = ana_data_imbalance_of(made->series);
@@ -239,15 +237,16 @@ static void choose_mend(ana_diagnosis *made)
     double gains[ANA_MEND_COUNT] = {0};
     gains[ANA_MEND_LAYERS] = best > made->kept.gain ? best : made->kept.gain;
     if (made->evidence.is_of_stages) {
-        gains[ANA_MEND_LAYERS] =
-            ana_ops_tell_lengths(made) ? ana_cause_of(&known->causes, ANA_CAUSE_STAGE)->gain : 0;
+        gains[ANA_MEND_LAYERS] = ana_ops_tell_lengths(made)
+                                     ? ana_cause_of(&known->causes, ANA_CAUSE_STAGE)->gain.gain
+                                     : 0;
     }
-    if (made->data.correlation >= ana_data_correlation_min) {
+    if (made->data.correlation >= ANA_LENGTHS_CORRELATION_MIN) {
         gains[ANA_MEND_DATA] = made->alike.gain;
     }
     for (int mend = ANA_MEND_WORKER; known != NULL && mend < ANA_MEND_COUNT; mend++) {
         const ana_cause *cause = ana_cause_of(&known->causes, others[mend]);
-        if (cause->is_named) gains[mend] = cause->gain;
+        if (cause->is_named) gains[mend] = cause->gain.gain;
     }
     for (int mend = ANA_MEND_DATA; mend < ANA_MEND_COUNT; mend++) {
         if (gains[mend] < made->options.threshold_ratio) continue;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
-#include "analysis/compare/gain_interval.h"
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/setup.h"
 #include "balance/costs/layer_costs.h"
@@ -154,9 +153,6 @@ status ana_plan_takes(const ana_setup *setup, const ana_series *series, const in
 // A long microbatch is long everywhere: in F where the model begins and in the backward where it
 // ends. Noise of single ops is not.
 
-/// From this correlation on microbatches are said to be of unlike length; as `dynmo stragglers`.
-extern const double ana_data_correlation_min;
-
 typedef struct ana_data_imbalance {
     bool is_known;            // microbatches are told apart, and are not all alike
     double correlation;       // of F on the first half of the layers and the backward on the other
@@ -220,8 +216,7 @@ typedef struct ana_diagnosis_options {
     double tail_probability;   // that an interval leaves out at each end
     uint64_t seed;             // of the bootstrap
     int64_t layer_state_bytes; // of every layer where the trace does not say; 0: not given
-    const ana_stragglers
-        *stragglers; // what ops of the run say of what slowed it; NULL: it has none
+    const ana_stragglers *stragglers; // what slowed the run by its ops; NULL: it has none
 } ana_diagnosis_options;
 
 /// 1 %, 95 % of both sides, seed 1, no bytes.

@@ -144,13 +144,13 @@ static void print_data(const ana_diagnosis *of, text_buffer *out)
     print_gain("microbatches alike, at most", &of->alike, remark, out);
     text_format(out, "  %-*s  %-26.2f  %s\n", LABEL_WIDTH, "F and backward of a microbatch",
                 of->data.correlation,
-                of->data.correlation >= ana_data_correlation_min
+                of->data.correlation >= ANA_LENGTHS_CORRELATION_MIN
                     ? "correlate: what differs is length"
                     : "hardly correlate: noise of ops, not length");
     if (of->evidence.is_of_stages && of_ops) {
         const ana_causes *causes = &of->options.stragglers->causes;
         text_format(out, "  %-*s  %+.2f %%\n", LABEL_WIDTH, "stages equally long, at most",
-                    percent_of(ana_cause_of(causes, ANA_CAUSE_STAGE)->gain));
+                    percent_of(ana_cause_of(causes, ANA_CAUSE_STAGE)->gain.gain));
     }
 }
 
@@ -172,11 +172,7 @@ static void print_mend(const ana_diagnosis *of, text_buffer *out)
     text_append(out, "\nData, layers or machines\n");
     print_data(of, out);
     for (int each = 0; each < cause_count; each++) {
-        const ana_gain_interval gain = {.gain = causes[each]->gain,
-                                        .low = causes[each]->low,
-                                        .high = causes[each]->high,
-                                        .is_short = !causes[each]->has_interval};
-        print_gain(causes[each]->name, &gain, "", out);
+        print_gain(causes[each]->name, &causes[each]->gain, "", out);
         text_append_wrapped(out, causes[each]->evidence, 4, COLUMNS);
     }
     text_format(out, "  %-*s  %s\n", LABEL_WIDTH, "mend first", first[of->mend]);
@@ -304,11 +300,13 @@ static void write_data(json_writer *writer, const ana_diagnosis *of)
     json_put_object(writer, "data");
     put_ratio(writer, "correlation", of->data.is_known ? of->data.correlation : (double)NAN);
     write_interval(writer, "microbatches_alike", of->data.is_known ? &of->alike : &unknown);
-    if (known != NULL) json_put_array(writer, "causes");
-    for (int each = 0; each < cause_count; each++) {
-        ana_cause_write(causes[each], writer);
+    if (known != NULL) {
+        json_put_array(writer, "causes");
+        for (int each = 0; each < cause_count; each++) {
+            ana_cause_write(causes[each], writer);
+        }
+        json_end_array(writer);
     }
-    if (known != NULL) json_end_array(writer);
     json_put_string(writer, "mend_first", ana_mend_names[of->mend]);
     json_end_object(writer);
 }

@@ -1,6 +1,5 @@
 #include "analysis/stragglers/causes.h"
 
-#include "analysis/compare/gain_interval.h"
 #include "base/text.h"
 
 #include <gsl/gsl_cdf.h>
@@ -14,7 +13,6 @@ enum { STEPS_MIN = 3 };
 static const double worker_factor_min = 1.05;
 static const double worker_errors_min = 5;  // standard errors above its peers
 static const double few_steps_error = 0.05; // at least, where steps are too few to estimate it
-static const double correlation_min = 0.7;
 static const double link_factor_min = 2;
 
 /// What causes are found with.
@@ -96,7 +94,7 @@ static int64_t replay_mended(const finding *of, int step, const bool *is_mended,
 
 /// An interval by Student's t of the ratio of two sums, where steps are too few to be drawn.
 static void few_steps_interval(const int64_t *before_ns, const int64_t *after_ns, int count,
-                               ana_cause *cause)
+                               ana_gain_interval *interval)
 {
     double sum_ns = 0;
     double squares = 0;
@@ -104,26 +102,27 @@ static void few_steps_interval(const int64_t *before_ns, const int64_t *after_ns
         sum_ns += (double)after_ns[step];
     }
     for (int step = 0; step < count; step++) {
-        const double off_ns = (double)before_ns[step] - (1 + cause->gain) * (double)after_ns[step];
+        const double off_ns =
+            (double)before_ns[step] - (1 + interval->gain) * (double)after_ns[step];
         squares += off_ns * off_ns;
     }
     const double error = sqrt(squares * count / (count - 1)) / sum_ns;
     const double reach = gsl_cdf_tdist_Pinv(0.975, count - 1) * error;
-    cause->low = cause->gain - reach;
-    cause->high = cause->gain + reach;
-    cause->has_interval = true;
+    interval->low = interval->gain - reach;
+    interval->high = interval->gain + reach;
+    interval->is_short = false;
 }
 
 /// Too few steps for an interval: each must say so, lest a cold one speaks for the others. Stages
 /// alone may differ between steps, as layers freeze or are pruned.
 static void gain_of_each(const int64_t *before_ns, const int64_t *after_ns, int count,
-                         ana_cause *cause)
+                         ana_gain_interval *interval)
 {
     for (int step = 0; step < count; step++) {
         if (after_ns[step] <= 0) continue;
         const double gain = (double)before_ns[step] / (double)after_ns[step] - 1;
-        if (gain < cause->low) cause->low = gain;
-        if (gain > cause->high) cause->high = gain;
+        if (gain < interval->low) interval->low = gain;
+        if (gain > interval->high) interval->high = gain;
     }
 }
 
@@ -134,7 +133,6 @@ static void measure_gain(finding *of, ana_cause *cause)
     bool is_mended[ANA_CAUSE_COUNT] = {false};
     int64_t *before_ns = memory_array((size_t)count, sizeof *before_ns);
     int64_t *after_ns = memory_array((size_t)count, sizeof *after_ns);
-    ana_gain_interval interval;
     const bool with_delays = cause->kind == ANA_CAUSE_HOST && has_messages(of->run);
     is_mended[cause->kind] = true;
     for (int step = 0; step < count; step++) {
@@ -144,15 +142,11 @@ static void measure_gain(finding *of, ana_cause *cause)
         after_ns[step] = replay_mended(of, step, is_mended, factors);
         free(factors);
     }
-    ana_gain_interval_of(before_ns, after_ns, count, 0.025, 1, of->memory, &interval);
-    cause->gain = interval.gain;
-    cause->low = interval.low;
-    cause->high = interval.high;
-    cause->has_interval = !interval.is_short;
-    if (interval.is_short && count >= STEPS_MIN) {
-        few_steps_interval(before_ns, after_ns, count, cause);
-    } else if (interval.is_short && cause->kind != ANA_CAUSE_STAGE) {
-        gain_of_each(before_ns, after_ns, count, cause);
+    ana_gain_interval_of(before_ns, after_ns, count, 0.025, 1, of->memory, &cause->gain);
+    if (cause->gain.is_short && count >= STEPS_MIN) {
+        few_steps_interval(before_ns, after_ns, count, &cause->gain);
+    } else if (cause->gain.is_short && cause->kind != ANA_CAUSE_STAGE) {
+        gain_of_each(before_ns, after_ns, count, &cause->gain);
     }
     free(before_ns);
     free(after_ns);
@@ -303,7 +297,7 @@ static bool find_lengths(finding *of, text_buffer *evidence)
                 "%.0f %% on all stages alike, the longest takes %.1f times the mean",
                 across ? " on the first" : "", across ? " on the last stage" : "",
                 of->times.correlation, 100 * sqrt(variance > 0 ? variance : 0), largest / mean);
-    return of->times.correlation >= correlation_min;
+    return of->times.correlation >= ANA_LENGTHS_CORRELATION_MIN;
 }
 
 static bool find_pauses(finding *of, text_buffer *evidence)
@@ -408,7 +402,7 @@ static int compare_causes(const void *a, const void *b)
     const ana_cause *left = a;
     const ana_cause *right = b;
     if (left->is_named != right->is_named) return left->is_named ? -1 : 1;
-    if (left->gain != right->gain) return left->gain > right->gain ? -1 : 1;
+    if (left->gain.gain != right->gain.gain) return left->gain.gain > right->gain.gain ? -1 : 1;
     return (left->kind > right->kind) - (left->kind < right->kind);
 }
 
@@ -456,7 +450,7 @@ void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const 
         const bool holds = kinds[kind].find(&of, &evidence);
         cause->evidence = text_keep(&evidence, memory);
         measure_gain(&of, cause);
-        cause->is_named = holds && cause->low >= ANA_CAUSE_GAIN_MIN;
+        cause->is_named = holds && cause->gain.low >= ANA_CAUSE_GAIN_MIN;
         causes->named_count += cause->is_named;
     }
     qsort(causes->all, ANA_CAUSE_COUNT, sizeof *causes->all, compare_causes);

@@ -7,6 +7,7 @@
 /// away, and the gain is that of a replay.
 #pragma once
 
+#include "analysis/compare/gain_interval.h"
 #include "analysis/stragglers/op_graph.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -63,15 +64,17 @@ typedef enum ana_cause_kind {
 /// From which gain on a cause is named: as far off as replays of production jobs are known to be.
 #define ANA_CAUSE_GAIN_MIN 0.02
 
+/// From which correlation of F and backward of one microbatch on what differs is its length.
+#define ANA_LENGTHS_CORRELATION_MIN 0.7
+
 typedef struct ana_cause {
     ana_cause_kind kind;
-    const char *name;     // "last stage too long"
-    const char *evidence; // one sentence, with numbers
-    double gain;          // time before over time after, minus 1
-    double low;           // 95 % interval over the steps; where there are fewer than 3 the least
-    double high;          // and the largest gain of a step, of stages the gain of all
-    bool has_interval;
-    bool is_named; // low reaches ANA_CAUSE_GAIN_MIN and the evidence holds
+    const char *name;       // "last stage too long"
+    const char *evidence;   // one sentence, with numbers
+    ana_gain_interval gain; // of mending it; 95 % over the steps. is_short: there are fewer than 3,
+                            // low and high are the least and the largest gain of a step, of
+                            // stages the gain of all
+    bool is_named;          // low reaches ANA_CAUSE_GAIN_MIN and the evidence holds
 } ana_cause;
 
 /// What is known of the stages: how to split them anew.

@@ -82,10 +82,10 @@ void ana_cause_write(const ana_cause *cause, json_writer *writer)
     json_begin_object(writer);
     json_put_string(writer, "cause", cause->name);
     json_put_string(writer, "evidence", cause->evidence);
-    json_put_rounded(writer, "gain", cause->gain, DIGITS);
-    if (cause->has_interval) {
-        json_put_rounded(writer, "gain_low", cause->low, DIGITS);
-        json_put_rounded(writer, "gain_high", cause->high, DIGITS);
+    json_put_rounded(writer, "gain", cause->gain.gain, DIGITS);
+    if (!cause->gain.is_short) {
+        json_put_rounded(writer, "gain_low", cause->gain.low, DIGITS);
+        json_put_rounded(writer, "gain_high", cause->gain.high, DIGITS);
     }
     json_end_object(writer);
 }
@@ -174,11 +174,11 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
 
 void ana_cause_print(const ana_cause *cause, text_buffer *out)
 {
-    text_format(out, "cause: %s; mending it gains %.1f %%", cause->name, 100 * cause->gain);
-    if (cause->has_interval) {
-        text_format(out, " (%.1f to %.1f)", 100 * cause->low, 100 * cause->high);
-    } else {
+    text_format(out, "cause: %s; mending it gains %.1f %%", cause->name, 100 * cause->gain.gain);
+    if (cause->gain.is_short) {
         text_append(out, ", of too few steps for an interval");
+    } else {
+        text_format(out, " (%.1f to %.1f)", 100 * cause->gain.low, 100 * cause->gain.high);
     }
     text_append(out, "\n");
     text_append_wrapped(out, cause->evidence, 4, 100);
@@ -273,20 +273,20 @@ static void time_ops(const ana_op_run *run, const ana_causes *causes, int step, 
     free(duration_ns);
 }
 
-void ana_straggler_timelines(const ana_stragglers *of_run, int step, text_buffer *out)
+void ana_straggler_timelines(const ana_stragglers *of, int step, text_buffer *out)
 {
-    const ana_op_run *run = &of_run->run;
-    const ana_causes *causes = &of_run->causes;
-    const ana_op_step *of = &run->steps[step];
-    int64_t *begin_ns = memory_array((size_t)of->op_count * 2, sizeof *begin_ns);
-    int64_t *end_ns = begin_ns + of->op_count;
+    const ana_op_run *run = &of->run;
+    const ana_causes *causes = &of->causes;
+    const ana_op_step *at = &run->steps[step];
+    int64_t *begin_ns = memory_array((size_t)at->op_count * 2, sizeof *begin_ns);
+    int64_t *end_ns = begin_ns + at->op_count;
     ana_events events = ana_events_begin(out);
     for (int timeline = 0; timeline < timeline_count(causes); timeline++) {
         char title[64];
-        snprintf(title, sizeof title, "step %d, %s", of->step, timeline_names[timeline]);
+        snprintf(title, sizeof title, "step %d, %s", at->step, timeline_names[timeline]);
         time_ops(run, causes, step, timeline, begin_ns, end_ns);
         write_rows(run, &events, timeline + 1, title);
-        write_ops(run, of, begin_ns, end_ns, &events, timeline + 1);
+        write_ops(run, at, begin_ns, end_ns, &events, timeline + 1);
     }
     ana_events_end(&events);
     free(begin_ns);
