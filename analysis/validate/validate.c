@@ -1,9 +1,9 @@
 #include "analysis/validate/validate.h"
 
-#include "analysis/validate/real_runs.h"
 #include "analysis/whatif/certainty.h"
 #include "analysis/whatif/whatif.h"
 
+#include <math.h>
 #include <string.h>
 
 /// What a worker keeps from row to row.
@@ -18,13 +18,6 @@ static void *begin_worker(arena *memory)
     created->memory = arena_within(memory, 1 << 18);
     created->points = ana_point_worker_create(memory);
     return created;
-}
-
-/// A row that cannot be modelled is a result; a broken file or machine is not.
-static bool is_refusal(status code)
-{
-    return code == STATUS_INVALID || code == STATUS_INFEASIBLE || code == STATUS_FORMAT ||
-           code == STATUS_UNSUPPORTED || code == STATUS_IO;
 }
 
 /// The error bar of a point: as `dynmo study` draws it.
@@ -48,63 +41,42 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     return STATUS_OK;
 }
 
-static status play_point(const ana_validation *validation, const char *text, row_worker *worker,
-                         ana_validated_run *run, ana_whatif *study, error_message *err)
+/// Plays a row's study with the calibration, and draws its bar.
+static status play_with_bar(const ana_validation *validation, const char *text, row_worker *worker,
+                            ana_validated_run *run, error_message *err)
 {
     const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME,
                                         .calibration = validation->settings.calibration};
+    ana_whatif study;
     text_buffer result = {0};
-    TRY(ana_whatif_open("row", text, &options, worker->memory, study, err));
-    status played = ana_whatif_evaluate(study, worker->points, 0, &result, err);
-    if (played == STATUS_OK) played = ana_whatif_put(study, 0, &result, err);
+    TRY(ana_whatif_open("row", text, &options, worker->memory, &study, err));
+    status played = ana_whatif_evaluate(&study, worker->points, 0, &result, err);
+    if (played == STATUS_OK) played = ana_whatif_put(&study, 0, &result, err);
     text_free(&result);
     TRY(played);
-    const ana_point *point = &study->points[0];
-    if (point->refusal != ANA_REFUSAL_NONE) {
-        return error_set(err, STATUS_INFEASIBLE, "%s: %.200s", ana_refusal_names[point->refusal],
-                         point->message != NULL ? point->message : "");
-    }
-    TRY(ana_whatif_finish(study, err));
-    run->predicted_ns = point->iteration_ns;
-    run->peak_bytes = (double)point->peak_memory_bytes;
-    run->fits =
-        point->peak_memory_bytes <= ana_point_worker_setup(worker->points)->hardware.memory_bytes;
-    if (run->is_allocated) run->peak_bytes -= (double)point->reserve_bytes;
-    return STATUS_OK;
+    TRY(ana_whatif_finish(&study, err));
+    run->predicted_ns = study.points[0].iteration_ns;
+    return draw_bar(validation, &study, text, worker->memory, run, err);
 }
 
-/// Plays a row as far as memory allows: with the first recomputation that fits, or as it is written
-/// if none does.
 static status play_row(const ana_validation *validation, int row, row_worker *worker,
                        ana_validated_run *run, ana_real_measured *measured, error_message *err)
 {
-    const ana_real_runs *runs = validation->runs;
-    error_message inner = {0};
-    for (int attempt = 0; !run->fits; attempt++) {
-        const char *recompute = ana_real_recompute(runs, row, attempt, worker->memory);
-        const bool is_last = recompute == NULL;
-        ana_whatif study;
-        text_buffer text = {0};
-        run->recompute = is_last ? ana_real_recompute(runs, row, 0, worker->memory) : recompute;
-        status played =
-            ana_real_study_write(runs, row, run->recompute, worker->memory, &text, measured, err);
-        if (played == STATUS_OK) {
-            run->is_allocated = measured->is_allocated;
-            run->is_ambiguous = measured->is_ambiguous;
-            played = play_point(validation, text.bytes, worker, run, &study, &inner);
-            run->fits = run->fits || is_last || played != STATUS_OK;
-            if (played == STATUS_OK && run->fits && validation->settings.draw_count > 0) {
-                played = draw_bar(validation, &study, text.bytes, worker->memory, run, &inner);
-            }
-            run->is_refused = is_refusal(played);
-            if (run->is_refused) run->message = arena_string(worker->memory, inner.message);
-            if (run->is_refused) played = STATUS_OK;
-            if (played != STATUS_OK) error_set(err, played, "%s", inner.message);
-        }
-        text_free(&text);
-        TRY(played);
-    }
-    return STATUS_OK;
+    ana_played_run played;
+    TRY(ana_real_play(validation->runs, row, worker->points, worker->memory, &played, err));
+    *measured = played.measured;
+    run->recompute = played.recompute;
+    run->is_allocated = played.measured.is_allocated;
+    run->is_ambiguous = played.measured.is_ambiguous;
+    run->is_refused = played.refusal != NULL;
+    run->message = played.refusal;
+    if (run->is_refused) return STATUS_OK;
+    run->parts = played.parts;
+    run->predicted_ns = played.point.iteration_ns;
+    run->peak_bytes = (double)played.point.peak_memory_bytes;
+    if (run->is_allocated) run->peak_bytes -= (double)played.point.reserve_bytes;
+    if (validation->settings.draw_count == 0) return STATUS_OK;
+    return play_with_bar(validation, played.text, worker, run, err);
 }
 
 static status predict_row(void *context, void *worker, int64_t item, text_buffer *result,
@@ -117,9 +89,7 @@ static status predict_row(void *context, void *worker, int64_t item, text_buffer
     TRY(play_row(context, (int)item, own, &run, &measured, err));
     run.measured_ns = measured.iteration_ns;
     run.measured_peak_bytes = measured.peak_bytes;
-    if (!run.is_refused) {
-        run.tokens_per_s_per_gpu = measured.tokens / measured.gpu_count / run.predicted_ns * 1e9;
-    }
+    run.tokens = measured.tokens / measured.gpu_count;
     text_append_bytes(result, (const char *)&run, sizeof run);
     if (run.is_refused) text_append(result, run.message);
     return STATUS_OK;
@@ -139,6 +109,39 @@ static status put_row(void *context, int64_t item, const text_buffer *result, er
     return STATUS_OK;
 }
 
+/// Predicts the other rows anew with what the rows to fit teach.
+static status learn(ana_validation *validation, error_message *err)
+{
+    const ana_validation_settings *settings = &validation->settings;
+    const size_t count = (size_t)settings->fit_count;
+    arena *memory = validation->memory;
+    ana_time_parts *parts = arena_array(memory, count, sizeof *parts);
+    double *log_ratios = arena_array(memory, count, sizeof *log_ratios);
+    double *scratch = arena_array(memory, 2 * count, sizeof *scratch);
+    ana_correction correction;
+    int learned = 0;
+    for (int index = 0; index < settings->fit_count; index++) {
+        ana_validated_run *run = &validation->rows[settings->fit_rows[index]];
+        if (run->is_refused) continue;
+        run->is_learned = true;
+        parts[learned] = run->parts;
+        log_ratios[learned++] = log(run->measured_ns / run->predicted_ns);
+    }
+    TRY(ana_correction_fit(parts, log_ratios, learned, memory, &correction, err));
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        ana_validated_run *run = &validation->rows[row];
+        if (run->is_refused || run->is_learned) continue;
+        const ana_corrected found = ana_correction_predict(&correction, &run->parts, scratch);
+        const double half = exp(ANA_CORRECTION_REACH * found.deviation);
+        run->plain_ns = run->predicted_ns;
+        run->predicted_ns *= exp(found.log_factor);
+        run->low_ns = run->predicted_ns / half;
+        run->high_ns = run->predicted_ns * half;
+        run->has_bar = true;
+    }
+    return STATUS_OK;
+}
+
 status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                     const ana_validation_settings *settings, arena *memory,
                     ana_validation *validation, error_message *err)
@@ -152,6 +155,7 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                              .run = predict_row,
                              .put = put_row};
     TRY(ana_spread_run(spread, &items, err));
+    if (settings->fit_count > 0) TRY(learn(validation, err));
     ana_validation_score(validation);
     return STATUS_OK;
 }

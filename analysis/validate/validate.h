@@ -3,8 +3,9 @@
 #pragma once
 
 #include "analysis/calibration/calibration.h"
+#include "analysis/calibration/real_runs.h"
 #include "analysis/shards/spread.h"
-#include "analysis/validate/real_runs.h"
+#include "analysis/whatif/correction.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -13,31 +14,37 @@
 
 typedef struct ana_validation_settings {
     int draw_count;          // of what is uncertain, in each row; 0: no error bars
-    const char *calibration; // absolute path of a "dynmo-calibration/3"; NULL: none
+    const char *calibration; // absolute path of a "dynmo-calibration/3" or of runs; NULL: none
+    const int *fit_rows; // [fit_count] that predictions of the others learn from, in their order
+    int fit_count;       // 0: none. Bars are then those of what is learned
 } ana_validation_settings;
 
 /// One row.
 typedef struct ana_validated_run {
     bool is_refused;       // it was not predicted; message says why
+    bool is_learned;       // others learn from it: it has no part in the scores
     const char *message;   // else NULL
     const char *recompute; // what fits; static storage, or of the table
-    bool fits;             // the GPU's memory, with that
     bool is_allocated;     // peaks are of the framework's allocator alone, else of the device
     bool is_ambiguous;     // fp32: predicted between its two meanings
     bool has_bar;
-    double predicted_ns; // with a calibration: its median
+    ana_time_parts parts;
+    double predicted_ns; // with a calibration or with runs to learn from: its median
     double low_ns;       // 9 of 10 draws are between
     double high_ns;
     double measured_ns;
-    double peak_bytes;           // of the fullest GPU
-    double measured_peak_bytes;  // 0: not measured
-    double tokens_per_s_per_gpu; // predicted
+    double plain_ns;            // predicted, if nothing had been learned; 0: nothing was
+    double peak_bytes;          // of the fullest GPU
+    double measured_peak_bytes; // 0: not measured
+    double tokens;              // of an iteration on one GPU
 } ana_validated_run;
 
 typedef struct ana_validation_summary {
     int row_count; // that were predicted
     int refused_count;
-    int ambiguous_count; // rows that say fp32
+    int learned_count;       // rows that the others learned from
+    double plain_error_mean; // of the predicted rows if nothing had been learned; NAN: nothing was
+    int ambiguous_count;     // rows that say fp32
     ana_errors error;
     double coverage;    // share of rows whose measured time is within the bar; NAN: no bars
     int group_count;    // with more than one predicted row

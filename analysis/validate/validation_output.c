@@ -1,5 +1,5 @@
 /// What `dynmo validate` prints.
-#include "analysis/validate/real_runs.h"
+#include "analysis/calibration/real_runs.h"
 #include "analysis/validate/validate.h"
 #include "base/json.h"
 
@@ -39,7 +39,9 @@ static void write_row(const ana_validation *validation, int row, json_writer *wr
         json_put_double(writer, "memory_ratio",
                         text_rounded(run->peak_bytes / run->measured_peak_bytes, 6));
     }
-    json_put_double(writer, "tokens_per_s_per_gpu", text_rounded(run->tokens_per_s_per_gpu, 6));
+    json_put_double(writer, "tokens_per_s_per_gpu",
+                    text_rounded(run->tokens / run->predicted_ns * 1e9, 6));
+    if (run->is_learned) json_put_bool(writer, "is_learned", true);
     json_end_object(writer);
 }
 
@@ -95,6 +97,10 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
         json_put_double(&writer, figures[figure].key, text_rounded(value_of(summary, figure), 6));
     }
     json_put_int64(&writer, "ambiguous", summary->ambiguous_count);
+    if (summary->learned_count > 0) {
+        json_put_int64(&writer, "learned", summary->learned_count);
+        json_put_double(&writer, "plain_error_mean", text_rounded(summary->plain_error_mean, 6));
+    }
     json_end_object(&writer);
     json_line_end(&writer);
 }
@@ -115,7 +121,9 @@ static void print_row(const ana_validation *validation, int row, text_buffer *ou
     }
     text_format(out, "%12.2f %6.3f ", run->predicted_ns / 1e6,
                 run->predicted_ns / run->measured_ns);
-    if (run->has_bar) {
+    if (run->is_learned) {
+        text_format(out, "%12s %12s %5s ", "-", "-", "fit");
+    } else if (run->has_bar) {
         text_format(out, "%12.2f %12.2f %5s ", run->low_ns / 1e6, run->high_ns / 1e6,
                     run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns ? "holds"
                                                                                         : "no");
@@ -163,6 +171,10 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
     if (with_rows) print_rows(validation, out);
     text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);
+    if (summary->learned_count > 0) {
+        text_format(out, ", from %d that were fitted: without them the mean error is %.1f %%",
+                    summary->learned_count, 100 * summary->plain_error_mean);
+    }
     text_append(out, "\n");
     for (int figure = 0; figure < FIGURES && summary->row_count > 0; figure++) {
         const bool is_share = figures[figure].is_share;

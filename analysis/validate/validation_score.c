@@ -1,27 +1,34 @@
 /// Scores of predictions: errors, coverage, and what choosing by them costs.
-#include "analysis/validate/real_runs.h"
+#include "analysis/calibration/real_runs.h"
 #include "analysis/validate/validate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_scored(const ana_validated_run *run)
+{
+    return !run->is_refused && !run->is_learned;
+}
+
 static void score_times(ana_validation *validation, double *errors)
 {
     ana_validation_summary *summary = &validation->summary;
     int bars = 0;
     int held = 0;
+    double plain = 0;
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         const ana_validated_run *run = &validation->rows[row];
-        if (run->is_refused) {
-            summary->refused_count++;
-            continue;
-        }
+        summary->refused_count += run->is_refused;
+        summary->learned_count += run->is_learned;
+        if (!is_scored(run)) continue;
+        plain += fabs(run->plain_ns / run->measured_ns - 1);
         errors[summary->row_count++] = run->predicted_ns / run->measured_ns - 1;
         summary->ambiguous_count += run->is_ambiguous;
         bars += run->has_bar;
         held += run->has_bar && run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns;
     }
+    summary->plain_error_mean = summary->learned_count > 0 ? plain / summary->row_count : NAN;
     summary->coverage = bars > 0 ? (double)held / bars : NAN;
     summary->error = ana_errors_of(errors, summary->row_count);
 }
@@ -31,7 +38,7 @@ static void score_memory(ana_validation *validation, double *errors)
     ana_validation_summary *summary = &validation->summary;
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         const ana_validated_run *run = &validation->rows[row];
-        if (run->is_refused || run->measured_peak_bytes == 0) continue;
+        if (!is_scored(run) || run->measured_peak_bytes == 0) continue;
         errors[summary->memory_count++] = run->peak_bytes / run->measured_peak_bytes - 1;
     }
     summary->memory_error = ana_errors_of(errors, summary->memory_count);
@@ -126,7 +133,7 @@ void ana_validation_score(ana_validation *validation)
     score_memory(validation, errors);
     for (int row = 0; row < count; row++) {
         text_buffer group = {0};
-        if (validation->rows[row].is_refused) continue;
+        if (!is_scored(&validation->rows[row])) continue;
         ana_real_group(validation->runs, row, &group);
         rows[row_count++] = (grouped_row){text_keep(&group, memory), row};
     }

@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NS_PER_MS 1e6
@@ -29,25 +30,52 @@ static void learn_link(ana_calibration *calibration, ana_term term, const bal_li
     ana_calibration_learn(calibration, term, log(ms), link_deviation);
 }
 
-status ana_calibrated_open(const char *study_path, const char *path, const ana_point_worker *worker,
-                           arena *memory, const ana_calibration **calibration, error_message *err)
+/// Opens what was fitted to iterations, and tells it the links of the study.
+static status open_fitted(const char *path, const ana_setup *setup, arena *memory,
+                          const ana_calibration **fitted, error_message *err)
 {
     static const ana_term inside[] = {ANA_TERM_TENSOR_BYTES, ANA_TERM_REDUCTION_BYTES,
                                       ANA_TERM_TRANSFER};
     static const ana_term between[] = {ANA_TERM_TENSOR_NODES, ANA_TERM_REDUCTION_NODES,
                                        ANA_TERM_BETWEEN};
     ana_calibration *opened = arena_array(memory, 1, sizeof *opened);
-    const ana_setup *setup = ana_point_worker_setup(worker);
-    TRY(ana_calibration_open(file_path_beside(study_path, path, memory), memory, opened, err));
+    TRY(ana_calibration_open(path, memory, opened, err));
     for (int term = 0; setup != NULL && term < 3; term++) {
         learn_link(opened, inside[term], &setup->hardware.intra_node);
         learn_link(opened, between[term], &setup->hardware.inter_node);
+    }
+    *fitted = opened;
+    return STATUS_OK;
+}
+
+static status open_correction(const char *path, arena *memory, const ana_correction **correction,
+                              error_message *err)
+{
+    ana_correction *opened = arena_array(memory, 1, sizeof *opened);
+    TRY(ana_correction_open(path, memory, opened, err));
+    *correction = opened;
+    return STATUS_OK;
+}
+
+status ana_calibrated_open(const char *study_path, const char *path, const ana_point_worker *worker,
+                           arena *memory, const ana_calibrated **calibration, error_message *err)
+{
+    static const char ending[] = ".csv";
+    ana_calibrated *opened = arena_array(memory, 1, sizeof *opened);
+    const char *found = file_path_beside(study_path, path, memory);
+    const size_t length = strlen(path);
+    const bool is_table =
+        length >= strlen(ending) && strcmp(path + length - strlen(ending), ending) == 0;
+    if (is_table) {
+        TRY(open_correction(found, memory, &opened->correction, err));
+    } else {
+        TRY(open_fitted(found, ana_point_worker_setup(worker), memory, &opened->fitted, err));
     }
     *calibration = opened;
     return STATUS_OK;
 }
 
-static status check_point(const ana_setup *setup, error_message *err)
+static status check_point(const ana_setup *setup, bool is_dense, error_message *err)
 {
     const char *path = setup->study->path;
     if (setup->study->trace_path != NULL) {
@@ -56,7 +84,7 @@ static status check_point(const ana_setup *setup, error_message *err)
                          "are those of a trace",
                          path);
     }
-    if (setup->model_costs.config.expert_count == 0) return STATUS_OK;
+    if (!is_dense || setup->model_costs.config.expert_count == 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s: uncertainty.calibration: it is of dense models, and this one has experts",
                      path);
@@ -111,17 +139,55 @@ static double predicted_ns(const ana_calibration *calibration, const ana_run_sha
     return ms * NS_PER_MS;
 }
 
-status ana_calibrated_level(const ana_calibration *calibration, ana_point_worker *worker,
-                            const char *text, ana_calibrated_point *point, error_message *err)
+static status level_of_fitted(const ana_calibration *fitted, ana_point_worker *worker,
+                              const char *text, ana_calibrated_point *point, error_message *err)
 {
     const ana_setup *setup = ana_point_worker_setup(worker);
     const char *name = setup->study->path;
     double played_ns = 0;
-    TRY(check_point(setup, err));
-    const ana_run_shape shape = shape_of(setup);
+    point->shape = shape_of(setup);
+    point->is_beyond = ana_calibration_beyond(fitted, &point->shape) != 0;
     TRY(play_as_fitted(worker, name, text, &played_ns, err));
-    const double level = text_rounded(predicted_ns(calibration, &shape) / played_ns, DIGITS);
-    *point = (ana_calibrated_point){.shape = shape, .level = level};
+    point->level = text_rounded(predicted_ns(fitted, &point->shape) / played_ns, DIGITS);
+    return STATUS_OK;
+}
+
+static bool knows_machine(const ana_correction *correction, const char *machine)
+{
+    int run = 0;
+    while (run < correction->run_count && strcmp(correction->runs[run].machine, machine) != 0) {
+        run++;
+    }
+    return run < correction->run_count;
+}
+
+static double level_of_correction(const ana_correction *correction, const ana_time_parts *parts)
+{
+    double *scratch = memory_array(2 * (size_t)correction->run_count, sizeof *scratch);
+    const double log_factor = ana_correction_predict(correction, parts, scratch).log_factor;
+    free(scratch);
+    return text_rounded(exp(log_factor), DIGITS);
+}
+
+status ana_calibrated_level(const ana_calibrated *calibration, ana_point_worker *worker,
+                            const char *text, const ana_point *played, ana_calibrated_point *point,
+                            error_message *err)
+{
+    const ana_setup *setup = ana_point_worker_setup(worker);
+    ana_point again;
+    *point = (ana_calibrated_point){.level = 1};
+    TRY(check_point(setup, calibration->fitted != NULL, err));
+    if (calibration->fitted != NULL) {
+        return level_of_fitted(calibration->fitted, worker, text, point, err);
+    }
+    if (played == NULL) {
+        TRY(ana_point_evaluate(worker, setup->study->path, text, "{}", NULL, &again, err));
+        if (again.refusal != ANA_REFUSAL_NONE) return STATUS_OK;
+        played = &again;
+    }
+    ana_time_parts_of(setup, played, &point->parts);
+    point->is_beyond = !knows_machine(calibration->correction, point->parts.machine);
+    point->level = level_of_correction(calibration->correction, &point->parts);
     return STATUS_OK;
 }
 
@@ -135,9 +201,9 @@ static int64_t group_of(const ana_run_shape *shapes, int index)
     return first;
 }
 
-status ana_calibrated_factors(const ana_calibration *calibration,
-                              const ana_calibrated_point *points, int point_count, uint64_t seed,
-                              int draw_count, arena *memory, double *factors, error_message *err)
+static status factors_of_fitted(const ana_calibration *calibration,
+                                const ana_calibrated_point *points, int point_count, uint64_t seed,
+                                int draw_count, arena *memory, double *factors, error_message *err)
 {
     ana_calibration wide;
     ana_run_shape *shapes = arena_array(memory, (size_t)point_count, sizeof *shapes);
@@ -160,4 +226,20 @@ status ana_calibrated_factors(const ana_calibration *calibration,
         }
     }
     return STATUS_OK;
+}
+
+status ana_calibrated_factors(const ana_calibrated *calibration, const ana_calibrated_point *points,
+                              int point_count, uint64_t seed, int draw_count, arena *memory,
+                              double *factors, error_message *err)
+{
+    if (calibration->fitted != NULL) {
+        return factors_of_fitted(calibration->fitted, points, point_count, seed, draw_count, memory,
+                                 factors, err);
+    }
+    ana_time_parts *parts = arena_array(memory, (size_t)point_count, sizeof *parts);
+    for (int index = 0; index < point_count; index++) {
+        parts[index] = points[index].parts;
+    }
+    return ana_correction_draw(calibration->correction, parts, point_count, seed, draw_count,
+                               memory, factors, err);
 }

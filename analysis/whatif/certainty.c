@@ -80,8 +80,9 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     TRY(ana_draws_add_point(&certainty->draws, setup, err));
     if (study->calibration == NULL) return STATUS_OK;
     ana_calibrated_point *calibrated = &shared->calibrated[point];
-    TRY(ana_calibrated_level(study->calibration, worker, shared->texts[point], calibrated, err));
-    certainty->beyond_count += ana_calibration_beyond(study->calibration, &calibrated->shape) != 0;
+    TRY(ana_calibrated_level(study->calibration, worker, shared->texts[point], NULL, calibrated,
+                             err));
+    certainty->beyond_count += calibrated->is_beyond;
     return STATUS_OK;
 }
 

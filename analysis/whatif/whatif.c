@@ -207,7 +207,8 @@ static status calibrate(const ana_whatif *study, ana_point_worker *worker, int64
     if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return STATUS_OK;
     status result = ana_whatif_text(study, item, &text, err);
     if (result == STATUS_OK) {
-        result = ana_calibrated_level(study->calibration, worker, text.bytes, &calibrated, err);
+        result =
+            ana_calibrated_level(study->calibration, worker, text.bytes, point, &calibrated, err);
     }
     text_free(&text);
     if (result == STATUS_OK) ana_point_scale(point, calibrated.level);

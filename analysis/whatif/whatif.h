@@ -130,7 +130,7 @@ typedef struct ana_whatif {
     ana_objective objective;
     double deadline_ns; // points beyond it are refused when all are put; 0: none
     double budget;      // the same
-    const struct ana_calibration *calibration; // times of points are at its level; NULL: none
+    const struct ana_calibrated *calibration; // times of points are at its level; NULL: none
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them

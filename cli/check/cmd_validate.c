@@ -25,6 +25,25 @@ static status find_calibration(const cli_arguments *arguments, char path[PATH_MA
     return STATUS_OK;
 }
 
+/// The rows that the others are predicted from; they give the bars, too.
+static status choose_fitted(const cli_arguments *arguments, const table *from, arena *memory,
+                            ana_validation_settings *settings, error_message *err)
+{
+    static const char *const others[] = {"--draws", "--calibration"};
+    const char *other = cli_first_given(arguments, others, 2);
+    int *rows = NULL;
+    if (!cli_has(arguments, "--fit")) return STATUS_OK;
+    if (other != NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "--fit: bars are those of what the rows teach: without %s", other);
+    }
+    TRY(ana_rows_matching("--fit", cli_value(arguments, "--fit"), from, memory, &rows,
+                          &settings->fit_count, err));
+    settings->fit_rows = rows;
+    settings->draw_count = 0;
+    return STATUS_OK;
+}
+
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
@@ -48,6 +67,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
     TRY(ana_real_runs_read(&from, cli_value_or(arguments, "--columns", ""),
                            cli_value_or(arguments, "--set", ""), memory, &runs, err));
+    TRY(choose_fitted(arguments, &from, memory, &settings, err));
     cli_spread_watch(&spread, "runs", &progress);
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);
@@ -62,8 +82,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
 
 const cli_command cli_command_validate = {
     .name = "validate",
-    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] [--calibration "
-                "FILE.json] [--draws N] [--summary] [--threads N] [--json]",
+    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] [--fit "
+                "COLUMN=V,... | --calibration FILE] [--draws N] [--summary] [--threads N] [--json]",
     .summary = "predictions beside runs that were measured: error, bars that hold, regret",
     .description =
         "Predicts every run of a table as `dynmo study` would have before it was rented, and says "
@@ -93,8 +113,14 @@ const cli_command cli_command_validate = {
              .help = "Columns that the file calls otherwise: measured_ms=seen,tp=tensor."},
             {"--set", "COLUMN=VALUE,...",
              .help = "Values of rows that have none: hardware=a100-sxm-80gb,attention=unfused."},
-            {"--calibration", "FILE.json",
-             .help = "Predicts with a calibration of `dynmo calibrate`."},
+            {"--fit", "COLUMN=V,...",
+             .help = "Takes the rows that fulfil the conditions (as of `dynmo calibrate`) for runs "
+                     "of one's own: the others are predicted with what they say of the cost "
+                     "model's error, and scored."},
+            {"--calibration", "FILE",
+             .help = "Predicts with a calibration of `dynmo calibrate`, or with what runs say of "
+                     "the cost model's error: FILE.csv, a table such as RUNS.csv that says the "
+                     "hardware."},
             {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
             {"--summary", .help = "Without the rows."},

@@ -1,6 +1,6 @@
 /// Runs that were measured: how their columns are read, and the scores of predictions worked out by
 /// hand.
-#include "analysis/validate/real_runs.h"
+#include "analysis/calibration/real_runs.h"
 #include "analysis/validate/validate.h"
 #include "tests/test_memory.h"
 

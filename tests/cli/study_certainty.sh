@@ -88,6 +88,24 @@ has '"calibration":true' fitted_study.json --json
 sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
 refuse 2 'point 0: experts.json: uncertainty.calibration: it is of dense models, and this one has experts' \
     experts.json
+# Or a table of runs, which tells of any model: here one that is 1.5 times as slow as predicted.
+echo 'model,hardware,gpus,gbs,mbs,seq,tp,ep,recompute,measured_s
+mixtral-8x7b,h100-sxm,64,256,1,4096,2,8,full,1' >unit.csv
+ns=$("$dynmo" validate unit.csv --draws 0 --json | grep -o '"predicted_ns":[0-9]*' | sed 's/.*://')
+awk -v ns="$ns" 'NR == 1 { print } NR == 2 { sub(/1$/, 1.5e-9 * ns); print }' unit.csv >slow.csv
+cat >slow.json <<'END'
+{"schema":"dynmo-study/1","name":"slow","model":"mixtral-8x7b","hardware":"h100-sxm","cluster":{"gpus":64,"memory_bytes":0},
+ "training":{"global_batch":256,"sequence_length":4096,"microbatch_size":1,"tensor_parallel":2,"expert_parallel":8,
+  "data_parallel":"fill","recompute":"full"},
+ "pipeline":{"stages":1,"schedule":"1f1b"},"vary":{"pipeline.stages":[1,2]}}
+END
+sed 's/"vary"/"uncertainty":{"calibration":"slow.csv"},"vary"/' slow.json >taught.json
+rate_of() { "$dynmo" study "$1" --json | grep -o '"tokens_per_s":[0-9.]*' | sed -n '1s/.*://p'; }
+awk -v plain="$(rate_of slow.json)" -v taught="$(rate_of taught.json)" \
+    'BEGIN { exit !(plain > 1.3 * taught && plain < 1.6 * taught) }' ||
+    fail "a table of runs: $(rate_of slow.json) and $(rate_of taught.json) tokens/s"
+has '"calibration":true' taught.json --json
+
 sed 's/fitted.json/missing.json/' fitted_study.json >no_file.json
 refuse 1 'missing.json: No such file or directory' no_file.json
 

@@ -83,6 +83,33 @@ for file in "$root"/models/configs/*.json "$root"/models/hardware/*.json "$root"
     grep -q '"source":"' shipped || fail "$table has no source"
 done
 
+# Rows of one's own teach what the others take: a machine on which all takes 1.3 times as long.
+for tp in 1 2 4 8; do
+    for mbs in 1 2 4; do
+        echo "llama-3-8b,H100,8,64,$mbs,4096,$tp,full,1"
+    done
+done | sed '1i model,hardware,gpus,gbs,mbs,seq,tp,recompute,measured_ms' >plan.csv
+"$dynmo" validate plan.csv --draws 0 --json | grep -o '"predicted_ns":[0-9]*' |
+    sed 's/.*://' >plan.ns
+{ head -n 1 plan.csv; tail -n +2 plan.csv | paste -d, - plan.ns |
+    awk -F, -v OFS=, '{ print $1, $2, $3, $4, $5, $6, $7, $8, $10 * 1.3e-6 }'; } >slow.csv
+"$dynmo" validate slow.csv --fit tp=1,2 --json >taught || fail '--fit'
+sed 's/[]{}":[]/ /g; s/,/\n/g' taught | awk '
+    $1 == "error_mean" { mean = $2 } $1 == "coverage" { held = $2 } $2 == "rows" { rows = $3 }
+    $1 == "learned" { learned = $2 } $1 == "plain_error_mean" { plain = $2 }
+    END { exit !(rows == 6 && learned == 6 && mean < 0.05 && held == 1 && plain > 0.2) }' ||
+    fail "--fit: $(grep -o '"summary".*' taught)"
+"$dynmo" validate slow.csv --fit tp=1,2 |
+    grep -q '^slow.csv: 6 runs predicted, from 6 that were fitted: without them the mean error is 23.1 %$' ||
+    fail '--fit: the answer'
+refuse 2 '--fit: bars are those of what the rows teach: without --draws' slow.csv --fit tp=1 --draws 20
+refuse 2 "--fit: no row has 'tp' = 3" slow.csv --fit tp=3
+# The same table teaches a study, and other tables.
+"$dynmo" validate slow.csv --calibration slow.csv --draws 20 --summary >own || fail 'a table as calibration'
+awk '/error of time, mean/ { exit !($(NF - 1) < 5) }' own || fail "a table as calibration: $(cat own)"
+cut -d, -f1,3- slow.csv >nowhere.csv
+refuse 2 "$(pwd)/nowhere.csv: no column says the hardware" slow.csv --calibration nowhere.csv
+
 refuse 2 "--draws 5: fewer than 20 have no 5 and 95 %" runs.csv --draws 5
 refuse 2 '--calibration needs draws, and there are 0' runs.csv --draws 0 --calibration runs.csv
 refuse 1 "--calibration: 'none.json' cannot be opened" runs.csv --calibration none.json

@@ -3,9 +3,9 @@
 #define _GNU_SOURCE // memfd_create, program_invocation_short_name
 #include "analysis/calibration/calibration.h"
 #include "analysis/calibration/measured_runs.h"
+#include "analysis/calibration/real_runs.h"
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/study.h"
-#include "analysis/validate/real_runs.h"
 #include "analysis/whatif/draws.h"
 #include "analysis/whatif/matrix.h"
 #include "balance/partition/balancer.h"

@@ -1,4 +1,4 @@
-#include "analysis/validate/real_runs.h"
+#include "analysis/calibration/real_runs.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
 /// The study that is made of one measured run, with the defaults for what its row leaves out.
-#include "analysis/validate/real_runs.h"
+#include "analysis/calibration/real_runs.h"
 
 #include "balance/schedule/schedule.h"
 #include "base/json.h"

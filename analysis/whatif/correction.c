@@ -1,0 +1,353 @@
+#include "analysis/whatif/correction.h"
+
+#include "base/rng.h"
+#include "base/text.h"
+#include "models/cost/dtype.h"
+
+#include <gsl/gsl_blas.h>
+#include <gsl/gsl_linalg.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Judgements, round numbers; what they are worth the README of analysis/calibration says.
+
+/// Of logs, how far off a part of a machine is.
+static const double part_deviation[ANA_CORRECTED_PARTS] = {
+    [MODEL_COST_PROJECTION] = 0.12, [MODEL_COST_MLP] = 0.12,      [MODEL_COST_ATTENTION] = 0.2,
+    [MODEL_COST_ELEMENTWISE] = 0.2, [MODEL_COST_TENSOR] = 0.25,   [MODEL_COST_CONTEXT] = 0.25,
+    [MODEL_COST_EXPERT] = 0.25,     [MODEL_COST_HOST] = 0.3,      [MODEL_COST_SHARDING] = 0.25,
+    [ANA_CORRECTED_HEAD] = 0.15,    [ANA_CORRECTED_UPDATE] = 0.3, [ANA_CORRECTED_REST] = 0.25,
+};
+static const double machine_deviation = 0.1;
+static const double shape_deviation = 0.12;
+static const double machine_correlation = 0.5; // of two machines that run the same software
+/// Of the variance of a shape, what related shapes share, less by 1/e for so many doublings between
+/// them: as in iteration_terms.c.
+static const double related_share = 0.6;
+static const double related_doublings = 3;
+/// Kernels know the width of an MLP less well than their other sizes.
+static const double ffn_weight = 0.5;
+static const double residuals[] = {0.02, 0.04, 0.08}; // that are tried
+static const double residual_usual = 0.02;
+static const double student_degrees = 4;
+
+enum { RESIDUALS = sizeof residuals / sizeof residuals[0], WEIGHTINGS = 8, DIGITS = 9 };
+
+/// Adds a row of the costs to parts: what the host is too slow for is the host's.
+static void add_row(const model_costs *costs, int row, double *parts)
+{
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const bool is_host = costs->part_ns[pass][MODEL_COST_HOST][row] > 0;
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            parts[is_host ? MODEL_COST_HOST : part] += (double)costs->part_ns[pass][part][row];
+        }
+    }
+}
+
+/// Shares of an iteration of microbatches that go through even stages, the last of which has the
+/// head; where that is more than the iteration took, as other schedules have it, in proportion.
+static void measure_shares(const ana_setup *setup, double iteration_ns, double *share)
+{
+    const model_costs *costs = &setup->model_costs;
+    const int stages = setup->study->stage_count;
+    const int chunks = setup->stage_count / setup->machine.rank_count;
+    const int last = costs->layers.layer_count - 1;
+    const double microbatches = (double)setup->microbatch_count * setup->study->run.round_count;
+    const double passes = (microbatches + (double)(stages - 1) / chunks) / stages;
+    double embedding[MODEL_COST_PART_COUNT] = {0};
+    double head[MODEL_COST_PART_COUNT] = {0};
+    double sum = 0;
+    add_row(costs, 0, embedding);
+    add_row(costs, last, head);
+    for (int row = 1; row < last; row++) {
+        add_row(costs, row, share);
+    }
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        share[part] *= passes / iteration_ns;
+        share[ANA_CORRECTED_HEAD] += (microbatches * head[part] + embedding[part]) / iteration_ns;
+    }
+    share[ANA_CORRECTED_UPDATE] = (double)costs->update_ns / iteration_ns;
+    for (int part = 0; part < ANA_CORRECTED_PARTS; part++) {
+        sum += share[part];
+    }
+    share[ANA_CORRECTED_REST] = fmax(0, 1 - sum);
+    for (int part = 0; part < ANA_CORRECTED_PARTS && sum > 1; part++) {
+        share[part] /= sum;
+    }
+}
+
+static double log_of(int size)
+{
+    return log2(size > 1 ? size : 1);
+}
+
+void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_parts *parts)
+{
+    const model_config *config = &setup->model_costs.config;
+    const model_shape *shape = &setup->model_costs.shape;
+    const model_parallel *parallel = &setup->study->parallel;
+    *parts = (ana_time_parts){
+        .layer_size = {log_of(config->hidden_size), log_of(config->head_count),
+                       log_of(shape->microbatch_size), log_of(shape->sequence_length),
+                       log_of(parallel->tensor), ffn_weight * log_of(config->ffn_size),
+                       log_of(config->expert_count), log_of(parallel->expert),
+                       log_of(parallel->context)},
+        .head_size = {log_of(config->hidden_size), log_of(parallel->tensor),
+                      log_of(shape->microbatch_size), log_of(shape->sequence_length),
+                      log_of(config->vocabulary_size)},
+    };
+    snprintf(parts->machine, sizeof parts->machine, "%s, %.64s", model_dtype_name(shape->dtype),
+             setup->hardware.name);
+    measure_shares(setup, point->iteration_ns, parts->share);
+}
+
+static double related(const double *left, const double *right, int count)
+{
+    double doublings = 0;
+    for (int size = 0; size < count; size++) {
+        doublings += fabs(left[size] - right[size]);
+    }
+    return doublings > 0 ? related_share * exp(-doublings / related_doublings) : 1;
+}
+
+static double of_layers(const ana_time_parts *parts)
+{
+    double sum = 0;
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        sum += parts->share[part];
+    }
+    return sum;
+}
+
+/// Covariance of the logs of two runs before any was measured.
+static double covariance(const ana_time_parts *left, const ana_time_parts *right)
+{
+    const double shape = of_layers(left) * of_layers(right) *
+                             related(left->layer_size, right->layer_size, ANA_LAYER_SIZES) +
+                         left->share[ANA_CORRECTED_HEAD] * right->share[ANA_CORRECTED_HEAD] *
+                             related(left->head_size, right->head_size, ANA_HEAD_SIZES);
+    double sum = machine_deviation * machine_deviation + shape_deviation * shape_deviation * shape;
+    for (int part = 0; part < ANA_CORRECTED_PARTS; part++) {
+        sum += part_deviation[part] * part_deviation[part] * left->share[part] * right->share[part];
+    }
+    return strcmp(left->machine, right->machine) == 0 ? sum : machine_correlation * sum;
+}
+
+/// Whether one run would show what another of its own shows.
+static bool is_alike(const ana_time_parts *left, const ana_time_parts *right)
+{
+    return strcmp(left->machine, right->machine) == 0 &&
+           memcmp(left->layer_size, right->layer_size, sizeof left->layer_size) == 0 &&
+           memcmp(left->head_size, right->head_size, sizeof left->head_size) == 0;
+}
+
+/// Runs while a residual is tried.
+typedef struct fitting {
+    int count;
+    const double *prior; // [count]^2
+    gsl_vector_const_view ratios;
+    gsl_matrix *factor;
+    gsl_matrix *inverse;
+    gsl_vector *weight;
+    double *variance; // [count] of each run's residual
+} fitting;
+
+/// Solves for the weights with the variances as they are.
+static status solve(fitting *of, error_message *err)
+{
+    const size_t count = (size_t)of->count;
+    for (size_t row = 0; row < count; row++) {
+        for (size_t column = 0; column < count; column++) {
+            gsl_matrix_set(of->factor, row, column,
+                           of->prior[row * count + column] +
+                               (row == column ? of->variance[row] : 0));
+        }
+    }
+    if (gsl_linalg_cholesky_decomp1(of->factor) != GSL_SUCCESS) {
+        return error_set(err, STATUS_INVALID, "the measured runs have no covariance");
+    }
+    gsl_linalg_cholesky_solve(of->factor, &of->ratios.vector, of->weight);
+    return STATUS_OK;
+}
+
+/// Gives runs that are far off larger variances: Student's t as a mixture of normals, by
+/// expectation and maximisation.
+static void weigh(fitting *of, double residual)
+{
+    gsl_matrix_memcpy(of->inverse, of->factor);
+    gsl_linalg_cholesky_invert(of->inverse);
+    for (int run = 0; run < of->count; run++) {
+        const double own = of->variance[run];
+        const double off = own * gsl_vector_get(of->weight, (size_t)run);
+        const double open = own - own * own * gsl_matrix_get(of->inverse, (size_t)run, (size_t)run);
+        of->variance[run] = residual * residual *
+                            (student_degrees + (off * off + open) / (residual * residual)) /
+                            (student_degrees + 1);
+    }
+}
+
+/// The log of the evidence for a residual, and of how usual it is.
+static double evidence_of(const fitting *of, double residual)
+{
+    double fit = 0;
+    gsl_blas_ddot(&of->ratios.vector, of->weight, &fit);
+    double evidence = -fit / 2 - pow(log(residual / residual_usual), 2) / 2;
+    for (size_t run = 0; run < (size_t)of->count; run++) {
+        evidence -= log(gsl_matrix_get(of->factor, run, run));
+    }
+    return evidence;
+}
+
+static status try_residual(fitting *of, double residual, double *evidence, error_message *err)
+{
+    for (int run = 0; run < of->count; run++) {
+        of->variance[run] = residual * residual;
+    }
+    TRY(solve(of, err));
+    for (int weighting = 0; weighting < WEIGHTINGS; weighting++) {
+        weigh(of, residual);
+        TRY(solve(of, err));
+    }
+    *evidence = evidence_of(of, residual);
+    return STATUS_OK;
+}
+
+static status fit(fitting *of, ana_correction *out, error_message *err)
+{
+    double best = -INFINITY;
+    const size_t count = (size_t)of->count;
+    for (int index = 0; index < RESIDUALS; index++) {
+        double evidence = 0;
+        TRY(try_residual(of, residuals[index], &evidence, err));
+        if (evidence <= best) continue;
+        best = evidence;
+        out->residual = residuals[index];
+        memcpy(out->factor, of->factor->data, count * count * sizeof *out->factor);
+        memcpy(out->weight, of->weight->data, count * sizeof *out->weight);
+    }
+    return STATUS_OK;
+}
+
+status ana_correction_fit(const ana_time_parts *runs, const double *log_ratios, int run_count,
+                          arena *memory, ana_correction *out, error_message *err)
+{
+    if (run_count < 1 || run_count > ANA_CORRECTION_RUNS_MAX) {
+        return error_set(err, STATUS_INVALID, "%d runs to learn from: it takes 1 to %d", run_count,
+                         ANA_CORRECTION_RUNS_MAX);
+    }
+    const size_t count = (size_t)run_count;
+    double *prior = arena_array(memory, count * count, sizeof *prior);
+    for (size_t row = 0; row < count; row++) {
+        for (size_t column = 0; column < count; column++) {
+            prior[row * count + column] = covariance(&runs[row], &runs[column]);
+        }
+    }
+    *out = (ana_correction){.run_count = run_count, .runs = runs};
+    out->factor = arena_array(memory, count * count, sizeof *out->factor);
+    out->weight = arena_array(memory, count, sizeof *out->weight);
+    fitting of = {.count = run_count,
+                  .prior = prior,
+                  .ratios = gsl_vector_const_view_array(log_ratios, count),
+                  .factor = gsl_matrix_alloc(count, count),
+                  .inverse = gsl_matrix_alloc(count, count),
+                  .weight = gsl_vector_alloc(count),
+                  .variance = arena_array(memory, count, sizeof *of.variance)};
+    const status fitted = fit(&of, out, err);
+    gsl_matrix_free(of.factor);
+    gsl_matrix_free(of.inverse);
+    gsl_vector_free(of.weight);
+    return fitted;
+}
+
+/// How a point hangs together with the runs, and what of it they do not tell: the lower factor's
+/// inverse times that.
+///
+/// @param with [run_count] out
+/// @param told [run_count] out
+static void relate(const ana_correction *correction, const ana_time_parts *parts, double *with,
+                   double *told)
+{
+    const size_t count = (size_t)correction->run_count;
+    gsl_matrix_const_view factor = gsl_matrix_const_view_array(correction->factor, count, count);
+    gsl_vector_view solved = gsl_vector_view_array(told, count);
+    for (size_t run = 0; run < count; run++) {
+        with[run] = told[run] = covariance(parts, &correction->runs[run]);
+    }
+    gsl_blas_dtrsv(CblasLower, CblasNoTrans, CblasNonUnit, &factor.matrix, &solved.vector);
+}
+
+static double product(const double *left, const double *right, int count)
+{
+    double sum = 0;
+    for (int index = 0; index < count; index++) {
+        sum += left[index] * right[index];
+    }
+    return sum;
+}
+
+ana_corrected ana_correction_predict(const ana_correction *correction, const ana_time_parts *parts,
+                                     double *scratch)
+{
+    const int count = correction->run_count;
+    double *told = scratch + count;
+    relate(correction, parts, scratch, told);
+    const double open = covariance(parts, parts) - product(told, told, count);
+    return (ana_corrected){
+        .log_factor = product(scratch, correction->weight, count),
+        .deviation = sqrt(fmax(0, open) + correction->residual * correction->residual),
+    };
+}
+
+/// The lower factor of what is open of points, all of it together.
+static status factorise(const ana_correction *correction, const ana_time_parts *points, int count,
+                        const double *told, gsl_matrix *factor, error_message *err)
+{
+    static const double least = 1e-10; // so that points that are the same have a factor
+    const int runs = correction->run_count;
+    for (int row = 0; row < count; row++) {
+        for (int column = 0; column < count; column++) {
+            double open = covariance(&points[row], &points[column]) -
+                          product(told + (size_t)row * (size_t)runs,
+                                  told + (size_t)column * (size_t)runs, runs);
+            if (is_alike(&points[row], &points[column])) {
+                open += correction->residual * correction->residual;
+            }
+            gsl_matrix_set(factor, (size_t)row, (size_t)column, open + (row == column ? least : 0));
+        }
+    }
+    if (gsl_linalg_cholesky_decomp1(factor) == GSL_SUCCESS) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "what measured runs leave open has no covariance");
+}
+
+status ana_correction_draw(const ana_correction *correction, const ana_time_parts *points,
+                           int point_count, uint64_t seed, int draw_count, arena *memory,
+                           double *factors, error_message *err)
+{
+    static const double widening = ANA_CORRECTION_REACH / 1.6449;
+    const size_t runs = (size_t)correction->run_count;
+    const size_t count = (size_t)point_count;
+    double *with = arena_array(memory, runs, sizeof *with);
+    double *told = arena_array(memory, count * runs, sizeof *told);
+    double *middle = arena_array(memory, count, sizeof *middle);
+    double *normal = arena_array(memory, count, sizeof *normal);
+    gsl_matrix *factor = gsl_matrix_alloc(count, count);
+    for (size_t point = 0; point < count; point++) {
+        relate(correction, &points[point], with, told + point * runs);
+        middle[point] = product(with, correction->weight, (int)runs);
+    }
+    const status factorised = factorise(correction, points, point_count, told, factor, err);
+    rng random = rng_init(seed, 1);
+    for (int draw = 0; factorised == STATUS_OK && draw < draw_count; draw++) {
+        for (size_t point = 0; point < count; point++) {
+            normal[point] = widening * rng_normal(&random);
+        }
+        for (size_t point = 0; point < count; point++) {
+            const double moved = middle[point] + product(gsl_matrix_const_ptr(factor, point, 0),
+                                                         normal, (int)point + 1);
+            factors[point * (size_t)draw_count + (size_t)draw] = text_rounded(exp(moved), DIGITS);
+        }
+    }
+    gsl_matrix_free(factor);
+    return factorised;
+}

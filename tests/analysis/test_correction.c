@@ -1,0 +1,128 @@
+/// What measured runs teach of the cost model's error: planted errors, found; and what they leave
+/// open, left open.
+#include "analysis/whatif/correction.h"
+#include "tests/test_memory.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/// A run of a size, a fifth of whose time are collectives of tensor parallelism.
+static ana_time_parts run_of(const char *machine, double size, double tensor)
+{
+    ana_time_parts parts = {.layer_size = {size}, .head_size = {size}};
+    snprintf(parts.machine, sizeof parts.machine, "%s", machine);
+    parts.share[MODEL_COST_MLP] = 0.9 - tensor;
+    parts.share[MODEL_COST_TENSOR] = tensor;
+    parts.share[ANA_CORRECTED_HEAD] = 0.1;
+    return parts;
+}
+
+static ana_corrected predicted(const ana_correction *correction, const ana_time_parts *parts)
+{
+    double *scratch = arena_array(memory, 2 * (size_t)correction->run_count, sizeof *scratch);
+    return ana_correction_predict(correction, parts, scratch);
+}
+
+enum { RUNS = 12 };
+
+/// Runs of sizes from 10 to 15.5, whatever share collectives have.
+static void plant(const char *machine, double all, double tensor, ana_time_parts *runs,
+                  double *log_ratios)
+{
+    for (int run = 0; run < RUNS; run++) {
+        runs[run] = run_of(machine, 10 + 0.5 * (run * 5 % RUNS), 0.05 * run);
+        log_ratios[run] = all + tensor * runs[run].share[MODEL_COST_TENSOR];
+    }
+}
+
+TEST(a_machine_that_is_slower_is_slower_for_other_runs_and_in_part_for_other_machines)
+{
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    ana_correction correction;
+    plant("a", 0.3, 0, runs, log_ratios);
+    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_time_parts own = run_of("a", 13.2, 0.2);
+    const ana_time_parts other = run_of("b", 13.2, 0.2);
+    const ana_corrected here = predicted(&correction, &own);
+    const ana_corrected there = predicted(&correction, &other);
+    assert_close(here.log_factor, 0.3, 0.05);
+    assert_true(here.deviation < 0.11);
+    assert_true(there.log_factor > 0.1 && there.log_factor < 0.2);
+    assert_true(there.deviation > here.deviation);
+}
+
+TEST(an_error_of_one_part_grows_with_its_share)
+{
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    ana_correction correction;
+    plant("a", 0, 0.5, runs, log_ratios);
+    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_time_parts without = run_of("a", 12.7, 0);
+    const ana_time_parts with = run_of("a", 12.7, 0.55);
+    assert_true(fabs(predicted(&correction, &without).log_factor) < 0.05);
+    assert_true(predicted(&correction, &with).log_factor > 0.18);
+}
+
+TEST(one_run_that_something_else_slowed_counts_for_little)
+{
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    ana_correction correction;
+    plant("a", 0, 0, runs, log_ratios);
+    log_ratios[5] = 0.5;
+    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_time_parts far = run_of("a", 10, 0.1);
+    assert_true(fabs(predicted(&correction, &far).log_factor) < 0.05);
+}
+
+TEST(what_no_run_tells_stays_open)
+{
+    const ana_time_parts run = run_of("a", 10, 0.2);
+    const ana_time_parts far = run_of("b", 40, 0.2);
+    const double log_ratio = 0.1;
+    ana_correction correction;
+    assert_ok(ana_correction_fit(&run, &log_ratio, 1, memory, &correction, NULL));
+    const ana_corrected same = predicted(&correction, &run);
+    const ana_corrected other = predicted(&correction, &far);
+    assert_true(same.log_factor > 0.09 && same.deviation < 0.05);
+    assert_true(other.deviation > 0.12);
+    assert_fails(ana_correction_fit(&run, &log_ratio, 0, memory, &correction, &why), STATUS_INVALID,
+                 "0 runs to learn from: it takes 1 to 400");
+}
+
+TEST(draws_are_spread_as_predictions_are_and_points_that_are_alike_move_together)
+{
+    enum { POINTS = 3, DRAWS = 4000 };
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    double factors[POINTS * DRAWS];
+    ana_correction correction;
+    plant("a", 0.2, 0, runs, log_ratios);
+    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_time_parts points[POINTS] = {run_of("a", 20, 0.2), run_of("a", 20, 0.2),
+                                           run_of("b", 30, 0.5)};
+    assert_ok(ana_correction_draw(&correction, points, POINTS, 1, DRAWS, memory, factors, NULL));
+    for (int point = 0; point < POINTS; point++) {
+        const ana_corrected wanted = predicted(&correction, &points[point]);
+        double sum = 0;
+        double squares = 0;
+        for (int draw = 0; draw < DRAWS; draw++) {
+            const double off = log(factors[point * DRAWS + draw]) - wanted.log_factor;
+            sum += off;
+            squares += off * off;
+        }
+        const double deviation = wanted.deviation * ANA_CORRECTION_REACH / 1.6449;
+        assert_true(fabs(sum / DRAWS) < 5 * deviation / sqrt(DRAWS));
+        assert_close(sqrt(squares / DRAWS), deviation, 0.05);
+    }
+    for (int draw = 0; draw < DRAWS; draw++) {
+        assert_close(factors[draw], factors[DRAWS + draw], 1e-3);
+    }
+}
+
+int main(void)
+{
+    return run_all_tests(open_memory, close_memory);
+}
