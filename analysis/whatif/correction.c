@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Judgements, round numbers; what they are worth the README of analysis/calibration says.
+// Judgements, round numbers; what they are worth the README of analysis/validate says.
 
 /// Of logs, how far off a part of a machine is.
 static const double part_deviation[ANA_CORRECTED_PARTS] = {

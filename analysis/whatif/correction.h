@@ -5,7 +5,7 @@
 /// before any run as a normal distribution: of each part of a machine, of the machine as a whole,
 /// and of layers and head of each shape, of which related shapes have a part in common. Runs narrow
 /// that (a Gaussian process; Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006,
-/// chapter 2). What they say nothing of stays as wide as it was. README.md of analysis/calibration
+/// chapter 2). What they say nothing of stays as wide as it was. README.md of analysis/validate
 /// has the assumed deviations and what this is worth.
 #pragma once
 
