@@ -222,3 +222,21 @@ status table_number(const table *from, int row, int column, double min, double m
     *value = parsed;
     return STATUS_OK;
 }
+
+static void write_line(const char *const *cells, int count, text_buffer *out)
+{
+    for (int cell = 0; cell < count; cell++) {
+        text_format(out, "%s%s", cell > 0 ? "," : "", cells[cell]);
+    }
+    text_append(out, "\n");
+}
+
+void table_write(const table *from, const int *rows, int row_count, text_buffer *out)
+{
+    if (from->source[0] != '\0') text_format(out, "# source: %s\n", from->source);
+    write_line(from->columns, from->column_count, out);
+    for (int row = 0; row < row_count; row++) {
+        write_line(from->cells + (size_t)rows[row] * (size_t)from->column_count, from->column_count,
+                   out);
+    }
+}

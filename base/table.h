@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stddef.h>
 
@@ -44,3 +45,8 @@ const char *table_cell(const table *from, int row, int column);
 /// @return STATUS_FORMAT "path:line: column: ..." naming the cell and the limits
 status table_number(const table *from, int row, int column, double min, double max, double *value,
                     error_message *err);
+
+/// Appends rows of a table as a table, its source included.
+///
+/// @param rows [row_count] in the order in which they are written
+void table_write(const table *from, const int *rows, int row_count, text_buffer *out);

@@ -166,20 +166,6 @@ int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape
 /// @return STATUS_INVALID if two shapes are the same
 status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err);
 
-/// What is not known of runs' shapes as further coefficients, so that draws of related runs are
-/// related. Predictions stay what they are.
-///
-/// @param shapes [shape_count]
-/// @param out    carved from memory; borrows the rest of calibration
-/// @return as ana_calibration_relate
-status ana_calibration_extend(const ana_calibration *calibration, const ana_run_shape *shapes,
-                              int shape_count, arena *memory, ana_calibration *out,
-                              error_message *err);
-
-/// Takes one more thing for known: the log of a term's coefficient, give or take a deviation.
-void ana_calibration_learn(ana_calibration *calibration, ana_term term, double log_value,
-                           double deviation);
-
 typedef struct ana_prediction {
     double middle_ms;
     double deviation; // standard, of the log of the time that a run would show
@@ -196,46 +182,8 @@ ana_prediction ana_calibration_predict(const ana_calibration *calibration,
 /// @param level within (0, 1), for example 0.9
 double ana_calibration_quantile(const ana_calibration *calibration, double level);
 
-/// The lower factor of the covariance, from which draws are made.
-///
-/// @param factor [coefficient_count^2] out
-/// @return STATUS_INVALID if the covariance is none
-status ana_calibration_factorise(const ana_calibration *calibration, double *factor,
-                                 error_message *err);
-
-/// Logs as one draw from what the fit leaves open, the same for all points of the draw.
-///
-/// @param factor [coefficient_count^2] of ana_calibration_factorise
-/// @param drawn  [coefficient_count] out
-void ana_calibration_draw(const ana_calibration *calibration, const double *factor, uint64_t seed,
-                          int draw, double *drawn);
-
-/// Factor on the predicted time of a point in one draw: what the drawn logs give over what the
-/// fitted ones give, to first order (terms of which only the sum is known would not stay together
-/// otherwise), and a residual of the point's own. Of a shape that was not added by
-/// ana_calibration_extend, what is not known of it does not vary.
-///
-/// @param scratch [2 * coefficient_count]
-double ana_calibration_factor(const ana_calibration *calibration, const double *drawn,
-                              const ana_run_shape *shape, uint64_t seed, int draw, int64_t point,
-                              double *scratch);
-
 /// Fields in which a shape lies outside of what was fitted, as a bit mask by field.
 unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_run_shape *shape);
-
-/// Reads a "dynmo-calibration/3" file and fits its runs; everything is carved from memory.
-///
-/// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written; as
-///         ana_calibration_fit
-status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,
-                            error_message *err);
-
-/// As ana_calibration_open, from bytes[length]; name stands for the path in messages.
-status ana_calibration_open_bytes(const char *name, const char *bytes, size_t length, arena *memory,
-                                  ana_calibration *out, error_message *err);
-
-/// Appends the file's text.
-void ana_calibration_write(const ana_calibration *calibration, text_buffer *out);
 
 // How well a calibration predicts runs that were measured.
 

@@ -32,7 +32,6 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     TRY(ana_uncertainty_read(json_member(root, "uncertainty"), &uncertainty, err));
     uncertainty.draw_count = validation->settings.draw_count;
     uncertainty.draws_are_given = true;
-    uncertainty.calibration = validation->settings.calibration;
     TRY(ana_certainty_find(&alone, study, &uncertainty, memory, &certainty, err));
     const ana_error_bar *bar = &certainty.points[0].bars[ANA_BAR_ITERATION_NS];
     run->has_bar = true;
@@ -41,12 +40,11 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     return STATUS_OK;
 }
 
-/// Plays a row's study with the calibration, and draws its bar.
+/// Plays a row's study again, and draws its bar.
 static status play_with_bar(const ana_validation *validation, const char *text, row_worker *worker,
                             ana_validated_run *run, error_message *err)
 {
-    const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME,
-                                        .calibration = validation->settings.calibration};
+    const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME};
     ana_whatif study;
     text_buffer result = {0};
     TRY(ana_whatif_open("row", text, &options, worker->memory, &study, err));
@@ -55,7 +53,6 @@ static status play_with_bar(const ana_validation *validation, const char *text, 
     text_free(&result);
     TRY(played);
     TRY(ana_whatif_finish(&study, err));
-    run->predicted_ns = study.points[0].iteration_ns;
     return draw_bar(validation, &study, text, worker->memory, run, err);
 }
 
@@ -109,16 +106,13 @@ static status put_row(void *context, int64_t item, const text_buffer *result, er
     return STATUS_OK;
 }
 
-/// Predicts the other rows anew with what the rows to fit teach.
-static status learn(ana_validation *validation, error_message *err)
+/// Learns from the rows to fit.
+static status learn(ana_validation *validation, ana_correction *correction, error_message *err)
 {
     const ana_validation_settings *settings = &validation->settings;
     const size_t count = (size_t)settings->fit_count;
-    arena *memory = validation->memory;
-    ana_time_parts *parts = arena_array(memory, count, sizeof *parts);
-    double *log_ratios = arena_array(memory, count, sizeof *log_ratios);
-    double *scratch = arena_array(memory, 2 * count, sizeof *scratch);
-    ana_correction correction;
+    ana_time_parts *parts = arena_array(validation->memory, count, sizeof *parts);
+    double *log_ratios = arena_array(validation->memory, count, sizeof *log_ratios);
     int learned = 0;
     for (int index = 0; index < settings->fit_count; index++) {
         ana_validated_run *run = &validation->rows[settings->fit_rows[index]];
@@ -127,11 +121,18 @@ static status learn(ana_validation *validation, error_message *err)
         parts[learned] = run->parts;
         log_ratios[learned++] = log(run->measured_ns / run->predicted_ns);
     }
-    TRY(ana_correction_fit(parts, log_ratios, learned, memory, &correction, err));
+    return ana_correction_fit(parts, log_ratios, learned, validation->memory, correction, err);
+}
+
+/// Predicts the other rows anew with what was learned.
+static void correct(ana_validation *validation, const ana_correction *correction)
+{
+    double *scratch =
+        arena_array(validation->memory, 2 * (size_t)correction->run_count, sizeof *scratch);
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         ana_validated_run *run = &validation->rows[row];
         if (run->is_refused || run->is_learned) continue;
-        const ana_corrected found = ana_correction_predict(&correction, &run->parts, scratch);
+        const ana_corrected found = ana_correction_predict(correction, &run->parts, scratch);
         const double half = exp(ANA_CORRECTION_REACH * found.deviation);
         run->plain_ns = run->predicted_ns;
         run->predicted_ns *= exp(found.log_factor);
@@ -139,7 +140,6 @@ static status learn(ana_validation *validation, error_message *err)
         run->high_ns = run->predicted_ns * half;
         run->has_bar = true;
     }
-    return STATUS_OK;
 }
 
 status ana_validate(ana_spread *spread, const ana_real_runs *runs,
@@ -147,6 +147,7 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                     ana_validation *validation, error_message *err)
 {
     const int count = runs->source.row_count;
+    ana_correction learned;
     *validation = (ana_validation){.runs = runs, .settings = *settings, .memory = memory};
     validation->rows = arena_array(memory, (size_t)count, sizeof *validation->rows);
     const ana_items items = {.count = count,
@@ -155,7 +156,11 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                              .run = predict_row,
                              .put = put_row};
     TRY(ana_spread_run(spread, &items, err));
-    if (settings->fit_count > 0) TRY(learn(validation, err));
+    if (settings->fit_count > 0) {
+        TRY(learn(validation, &learned, err));
+        correct(validation, &learned);
+    }
+    if (settings->calibration != NULL) correct(validation, settings->calibration);
     ana_validation_score(validation);
     return STATUS_OK;
 }

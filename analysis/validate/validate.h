@@ -13,10 +13,11 @@
 #include <stdbool.h>
 
 typedef struct ana_validation_settings {
-    int draw_count;          // of what is uncertain, in each row; 0: no error bars
-    const char *calibration; // absolute path of a "dynmo-calibration/3" or of runs; NULL: none
+    int draw_count; // of what is uncertain, in each row; 0: no error bars
+    // Bars are those of what is learned, where anything is, and draw_count is 0.
     const int *fit_rows; // [fit_count] that predictions of the others learn from, in their order
-    int fit_count;       // 0: none. Bars are then those of what is learned
+    int fit_count;       // 0: none
+    const ana_correction *calibration; // of other runs; NULL: none
 } ana_validation_settings;
 
 /// One row.
@@ -29,7 +30,7 @@ typedef struct ana_validated_run {
     bool is_ambiguous;     // fp32: predicted between its two meanings
     bool has_bar;
     ana_time_parts parts;
-    double predicted_ns; // with a calibration or with runs to learn from: its median
+    double predicted_ns; // with runs to learn from: its median
     double low_ns;       // 9 of 10 draws are between
     double high_ns;
     double measured_ns;

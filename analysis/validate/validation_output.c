@@ -76,6 +76,13 @@ static double value_of(const ana_validation_summary *summary, int figure)
     return *(const double *)((const char *)summary + figures[figure].offset);
 }
 
+/// Runs that the predicted ones were learned from.
+static int learned_count(const ana_validation *validation)
+{
+    const ana_correction *other = validation->settings.calibration;
+    return other != NULL ? other->run_count : validation->summary.learned_count;
+}
+
 void ana_validation_write_json(const ana_validation *validation, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
@@ -97,8 +104,8 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
         json_put_double(&writer, figures[figure].key, text_rounded(value_of(summary, figure), 6));
     }
     json_put_int64(&writer, "ambiguous", summary->ambiguous_count);
-    if (summary->learned_count > 0) {
-        json_put_int64(&writer, "learned", summary->learned_count);
+    if (!isnan(summary->plain_error_mean)) {
+        json_put_int64(&writer, "learned", learned_count(validation));
         json_put_double(&writer, "plain_error_mean", text_rounded(summary->plain_error_mean, 6));
     }
     json_end_object(&writer);
@@ -171,9 +178,9 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
     if (with_rows) print_rows(validation, out);
     text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);
-    if (summary->learned_count > 0) {
-        text_format(out, ", from %d that were fitted: without them the mean error is %.1f %%",
-                    summary->learned_count, 100 * summary->plain_error_mean);
+    if (!isnan(summary->plain_error_mean)) {
+        text_format(out, ", from %d that were measured: without them the mean error is %.1f %%",
+                    learned_count(validation), 100 * summary->plain_error_mean);
     }
     text_append(out, "\n");
     for (int figure = 0; figure < FIGURES && summary->row_count > 0; figure++) {

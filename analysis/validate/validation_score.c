@@ -22,13 +22,13 @@ static void score_times(ana_validation *validation, double *errors)
         summary->refused_count += run->is_refused;
         summary->learned_count += run->is_learned;
         if (!is_scored(run)) continue;
-        plain += fabs(run->plain_ns / run->measured_ns - 1);
+        plain += run->plain_ns > 0 ? fabs(run->plain_ns / run->measured_ns - 1) : NAN;
         errors[summary->row_count++] = run->predicted_ns / run->measured_ns - 1;
         summary->ambiguous_count += run->is_ambiguous;
         bars += run->has_bar;
         held += run->has_bar && run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns;
     }
-    summary->plain_error_mean = summary->learned_count > 0 ? plain / summary->row_count : NAN;
+    summary->plain_error_mean = plain / summary->row_count;
     summary->coverage = bars > 0 ? (double)held / bars : NAN;
     summary->error = ana_errors_of(errors, summary->row_count);
 }

@@ -14,9 +14,9 @@
 /// What all workers share, and where results go.
 typedef struct drawing {
     ana_certainty *certainty;
-    int64_t *items;                   // [point_count] of the study
-    const char **texts;               // [point_count] their studies
-    ana_calibrated_point *calibrated; // [point_count] with a calibration
+    int64_t *items;        // [point_count] of the study
+    const char **texts;    // [point_count] their studies
+    ana_time_parts *parts; // [point_count] with a calibration
     int point_count;
     int draw_count;
     ana_point *runs; // [point_count][draw_count]
@@ -73,16 +73,17 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     ana_certainty *certainty = shared->certainty;
     const ana_whatif *study = certainty->study;
     text_buffer built = {.memory = memory};
+    ana_point played;
     TRY(ana_whatif_text(study, shared->items[point], &built, err));
     shared->texts[point] = built.bytes;
     TRY(ana_point_check(worker, study->path, shared->texts[point], "{}", err));
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(ana_draws_add_point(&certainty->draws, setup, err));
     if (study->calibration == NULL) return STATUS_OK;
-    ana_calibrated_point *calibrated = &shared->calibrated[point];
-    TRY(ana_calibrated_level(study->calibration, worker, shared->texts[point], NULL, calibrated,
-                             err));
-    certainty->beyond_count += calibrated->is_beyond;
+    TRY(ana_point_evaluate(worker, study->path, shared->texts[point], "{}", NULL, &played, err));
+    ana_time_parts_of(ana_point_worker_setup(worker), &played, &shared->parts[point]);
+    certainty->beyond_count +=
+        !ana_correction_knows(study->calibration, shared->parts[point].machine);
     return STATUS_OK;
 }
 
@@ -148,8 +149,7 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
         .put = put_item,
     };
     ana_draws_init(certainty->uncertainty, shared->point_count, memory, &certainty->draws);
-    shared->calibrated =
-        arena_array(memory, (size_t)shared->point_count, sizeof *shared->calibrated);
+    shared->parts = arena_array(memory, (size_t)shared->point_count, sizeof *shared->parts);
     TRY(add_points(shared, memory, err));
     ana_draws_make(&certainty->draws);
     shared->runs = arena_array(memory, runs, sizeof *shared->runs);
@@ -157,9 +157,9 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
     TRY(ana_spread_run(spread, &items, err));
     if (certainty->study->calibration != NULL) {
         shared->fitted = arena_array(memory, runs, sizeof *shared->fitted);
-        TRY(ana_calibrated_factors(certainty->study->calibration, shared->calibrated,
-                                   shared->point_count, certainty->uncertainty->seed,
-                                   shared->draw_count, memory, shared->fitted, err));
+        TRY(ana_correction_draw(certainty->study->calibration, shared->parts, shared->point_count,
+                                certainty->uncertainty->seed, shared->draw_count, memory,
+                                shared->fitted, err));
     }
     for (size_t run = 0; run < runs; run++) {
         if (shared->fitted != NULL) ana_point_scale(&shared->runs[run], shared->fitted[run]);

@@ -299,6 +299,24 @@ ana_corrected ana_correction_predict(const ana_correction *correction, const ana
     };
 }
 
+double ana_correction_factor(const ana_correction *correction, const ana_time_parts *parts)
+{
+    double log_factor = 0;
+    for (int run = 0; run < correction->run_count; run++) {
+        log_factor += correction->weight[run] * covariance(parts, &correction->runs[run]);
+    }
+    return text_rounded(exp(log_factor), DIGITS);
+}
+
+bool ana_correction_knows(const ana_correction *correction, const char *machine)
+{
+    int run = 0;
+    while (run < correction->run_count && strcmp(correction->runs[run].machine, machine) != 0) {
+        run++;
+    }
+    return run < correction->run_count;
+}
+
 /// The lower factor of what is open of points, all of it together.
 static status factorise(const ana_correction *correction, const ana_time_parts *points, int count,
                         const double *told, gsl_matrix *factor, error_message *err)

@@ -49,7 +49,7 @@ typedef struct ana_correction {
     double residual;            // standard deviation of one run's log that no other shares
 } ana_correction;
 
-enum { ANA_CORRECTION_RUNS_MAX = 400 };
+enum { ANA_CORRECTION_RUNS_MAX = 1000 };
 
 /// Learns from runs. Residuals are Student's t, so that a run which something else slowed counts
 /// for less.
@@ -69,6 +69,12 @@ typedef struct ana_corrected {
 /// @param scratch [2 * run_count]
 ana_corrected ana_correction_predict(const ana_correction *correction, const ana_time_parts *parts,
                                      double *scratch);
+
+/// The factor on the predicted time alone, to 9 digits.
+double ana_correction_factor(const ana_correction *correction, const ana_time_parts *parts);
+
+/// Whether a run was on a machine.
+bool ana_correction_knows(const ana_correction *correction, const char *machine);
 
 /// Half the width of a 90 % interval of a log in standard deviations: a normal's 1.64, and what is
 /// guessed of deviations that few runs tell.
@@ -106,7 +112,8 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
 
 /// Learns from all rows of a table that can be modelled: a path, or a name of a shipped one.
 ///
+/// @param renamed, constants as ana_real_runs_read takes them
 /// @return as table_open, ana_real_runs_read, ana_real_play and ana_correction_fit; STATUS_INVALID
-///         if no column says the hardware
-status ana_correction_open(const char *path, arena *memory, ana_correction *out,
-                           error_message *err);
+///         if nothing says the hardware or no row can be modelled
+status ana_correction_open(const char *path, const char *renamed, const char *constants,
+                           arena *memory, ana_correction *out, error_message *err);

@@ -56,12 +56,14 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
     return attempt(runs, row, worker, memory, played, err);
 }
 
-status ana_correction_open(const char *path, arena *memory, ana_correction *out, error_message *err)
+status ana_correction_open(const char *path, const char *renamed, const char *constants,
+                           arena *memory, ana_correction *out, error_message *err)
 {
     table from;
     ana_real_runs runs;
+    const char *refusal = "";
     TRY(ana_measured_table_open(path, memory, &from, err));
-    TRY(ana_real_runs_read(&from, "", "", memory, &runs, err));
+    TRY(ana_real_runs_read(&from, renamed, constants, memory, &runs, err));
     if (!ana_real_says(&runs, ANA_REAL_HARDWARE)) {
         return error_set(err, STATUS_INVALID, "%s: no column says the hardware", path);
     }
@@ -73,9 +75,15 @@ status ana_correction_open(const char *path, arena *memory, ana_correction *out,
     for (int row = 0; row < from.row_count; row++) {
         ana_played_run played;
         TRY(ana_real_play(&runs, row, worker, memory, &played, err));
-        if (played.refusal != NULL) continue;
+        if (played.refusal != NULL) {
+            refusal = played.refusal;
+            continue;
+        }
         parts[learned] = played.parts;
         log_ratios[learned++] = log(played.measured.iteration_ns / played.point.iteration_ns);
+    }
+    if (learned == 0) {
+        return error_set(err, STATUS_INVALID, "%s: no run can be modelled: %.200s", path, refusal);
     }
     const status fitted = ana_correction_fit(parts, log_ratios, learned, memory, out, err);
     return fitted == STATUS_OK ? STATUS_OK : error_prefix(err, fitted, "%s", path);

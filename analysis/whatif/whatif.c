@@ -1,6 +1,9 @@
 #include "analysis/whatif/whatif.h"
 
 #include "analysis/whatif/certainty.h"
+
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -134,6 +137,22 @@ static status check_study(ana_whatif *study, ana_point_worker *worker, error_mes
     return check_objective(study, has_price, err);
 }
 
+/// The runs of a table that says no hardware ran on that of the study.
+static status open_calibration(ana_whatif *study, const char *path, const ana_setup *setup,
+                               error_message *err)
+{
+    ana_correction *opened = arena_array(study->memory, 1, sizeof *opened);
+    const ana_study *read = setup != NULL ? setup->study : NULL;
+    const char *constants = "";
+    if (read != NULL && read->hardware != NULL && read->hardware_changes == NULL) {
+        constants = arena_format(study->memory, "hardware=%s", read->hardware);
+    }
+    TRY(ana_correction_open(file_path_beside(study->path, path, study->memory), "", constants,
+                            study->memory, opened, err));
+    study->calibration = opened;
+    return STATUS_OK;
+}
+
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
     arena *scratch = arena_within(study->memory, 1 << 16);
@@ -142,8 +161,7 @@ static status open_checked(ana_whatif *study, const char *calibration, error_mes
     choose_reference(study);
     TRY(read_reference(study, worker, err));
     if (calibration != NULL) {
-        TRY(ana_calibrated_open(study->path, calibration, worker, study->memory,
-                                &study->calibration, err));
+        TRY(open_calibration(study, calibration, ana_point_worker_setup(worker), err));
     }
     arena_reset(scratch);
     study->points = arena_array(study->memory, (size_t)study->item_count, sizeof *study->points);
@@ -198,21 +216,22 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, 
     return result;
 }
 
-/// Puts a point that was played at the level of the calibration.
-static status calibrate(const ana_whatif *study, ana_point_worker *worker, int64_t item,
-                        ana_point *point, error_message *err)
+/// Corrects the times of a point that was played.
+static status calibrate(const ana_whatif *study, const ana_point_worker *worker, ana_point *point,
+                        error_message *err)
 {
-    ana_calibrated_point calibrated;
-    text_buffer text = {0};
+    const ana_setup *setup = ana_point_worker_setup(worker);
+    ana_time_parts parts;
     if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return STATUS_OK;
-    status result = ana_whatif_text(study, item, &text, err);
-    if (result == STATUS_OK) {
-        result =
-            ana_calibrated_level(study->calibration, worker, text.bytes, point, &calibrated, err);
+    if (setup->study->trace_path != NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: uncertainty.calibration: it is of a cost model, and the costs here "
+                         "are those of a trace",
+                         study->path);
     }
-    text_free(&text);
-    if (result == STATUS_OK) ana_point_scale(point, calibrated.level);
-    return result;
+    ana_time_parts_of(setup, point, &parts);
+    ana_point_scale(point, ana_correction_factor(study->calibration, &parts));
+    return STATUS_OK;
 }
 
 status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
@@ -225,7 +244,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     status evaluated = ana_point_evaluate(worker, study->path, study->matrix.base, changes.bytes,
                                           NULL, &point, err);
     text_free(&changes);
-    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, item, &point, err);
+    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, &point, err);
     if (evaluated == STATUS_OK) {
         ana_point_write(&point, result);
         return STATUS_OK;

@@ -9,6 +9,7 @@
 /// can share it.
 #pragma once
 
+#include "analysis/whatif/correction.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/point.h"
 #include "base/arena.h"
@@ -117,7 +118,7 @@ void ana_rank(const ana_losses *losses, arena *memory, ana_ranked *standings);
 
 typedef struct ana_whatif_options {
     ana_objective objective;
-    const char *calibration; // a file beside the study's; NULL: none
+    const char *calibration; // a table of runs beside the study's file; NULL: none
     double deadline_ns;      // of the whole training; 0: none
     double budget;           // in the study's currency; 0: none
 } ana_whatif_options;
@@ -128,9 +129,9 @@ typedef struct ana_whatif {
     const char *text; // what is in it
     const char *title;
     ana_objective objective;
-    double deadline_ns; // points beyond it are refused when all are put; 0: none
-    double budget;      // the same
-    const struct ana_calibrated *calibration; // times of points are at its level; NULL: none
+    double deadline_ns;                // points beyond it are refused when all are put; 0: none
+    double budget;                     // the same
+    const ana_correction *calibration; // times of points are corrected by it; NULL: none
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them

@@ -83,13 +83,13 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const char *path = cli_value(arguments, "--output");
     text_buffer file = {.memory = memory};
     if (path == NULL) return STATUS_OK;
-    ana_calibration_write(&calibration, &file);
+    table_write(&request.runs.source, request.fit_rows, request.fit_count, &file);
     return file_write(path, file.bytes, file.length, err);
 }
 
 const cli_command cli_command_calibrate = {
     .name = "calibrate",
-    .synopsis = "FILE.csv --fit COLUMN=V,... [--predict COLUMN=V,...] [-o FILE.json] [OPTION]...",
+    .synopsis = "FILE.csv --fit COLUMN=V,... [--predict COLUMN=V,...] [-o FILE.csv] [OPTION]...",
     .summary = "fits the cost model to measured runs and predicts others",
     .description =
         "Fits what an iteration of a dense transformer is made of (layers, head, update, "
@@ -106,8 +106,9 @@ const cli_command cli_command_calibrate = {
         "A condition is COLUMN=V; several with commas between them must all hold. Several values "
         "of one column mean either: \"pp=2,pp=4\", \"pp=2,4\" and \"pp=2|4\" are the same."
         "\n\n"
-        "What no row tells is assumed in a range, which the intervals include. --output writes the "
-        "calibration for `dynmo study`.",
+        "What no row tells is assumed in a range, which the intervals include. Where the hardware "
+        "is known `dynmo validate --fit` and a study's calibration start from the cost model "
+        "instead, and take any model; --output writes the fitted rows for them.",
     .options =
         {
             {"--fit", "COLUMN=V,...", .help = "Rows to fit.", .may_repeat = true},
@@ -120,8 +121,8 @@ const cli_command cli_command_calibrate = {
              .help = "Tokens of the vocabulary where no column says it. Default: 51200."},
             {"--gpus-per-node", "N", .help = "GPUs whose links are inside a node. Default: 8."},
             {"--rows", .help = "List every predicted row with its interval."},
-            {"--output", "FILE.json", .is_output = true, .letter = 'o',
-             .help = "Write the calibration, \"dynmo-calibration/3\"."},
+            {"--output", "FILE.csv", .is_output = true, .letter = 'o',
+             .help = "Write the rows that were fitted, as a table."},
             {"--json", .help = "Print JSON instead of tables; errors are fractions."},
         },
     .operand_min = 1,

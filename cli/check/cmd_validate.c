@@ -6,42 +6,34 @@
 #include "analysis/validate/validate.h"
 #include "analysis/whatif/draws.h"
 
-#include <limits.h>
-#include <stdlib.h>
-
 enum { DRAWS_DEFAULT = 64 };
 
-/// The calibration's path, from wherever it is read.
-static status find_calibration(const cli_arguments *arguments, char path[PATH_MAX],
-                               const char **found, error_message *err)
+/// What predictions learn from, which gives the bars, too.
+static status choose_learning(const cli_arguments *arguments, const table *from, arena *memory,
+                              ana_validation_settings *settings, error_message *err)
 {
-    *found = NULL;
-    const char *given = cli_value(arguments, "--calibration");
-    if (given == NULL) return STATUS_OK;
-    if (realpath(given, path) == NULL) {
-        return error_set(err, STATUS_IO, "--calibration: '%.200s' cannot be opened", given);
-    }
-    *found = path;
-    return STATUS_OK;
-}
-
-/// The rows that the others are predicted from; they give the bars, too.
-static status choose_fitted(const cli_arguments *arguments, const table *from, arena *memory,
-                            ana_validation_settings *settings, error_message *err)
-{
-    static const char *const others[] = {"--draws", "--calibration"};
-    const char *other = cli_first_given(arguments, others, 2);
+    static const char *const excluded[] = {"--draws", "--calibration"};
+    const bool is_fit = cli_has(arguments, "--fit");
+    const char *option = is_fit ? "--fit" : "--calibration";
+    const char *path = cli_value(arguments, "--calibration");
+    const char *other = cli_first_given(arguments, excluded, is_fit ? 2 : 1);
     int *rows = NULL;
-    if (!cli_has(arguments, "--fit")) return STATUS_OK;
+    if (!is_fit && path == NULL) return STATUS_OK;
     if (other != NULL) {
         return error_set(err, STATUS_INVALID,
-                         "--fit: bars are those of what the rows teach: without %s", other);
+                         "%s: bars are those of what the runs teach: without %s", option, other);
     }
-    TRY(ana_rows_matching("--fit", cli_value(arguments, "--fit"), from, memory, &rows,
-                          &settings->fit_count, err));
-    settings->fit_rows = rows;
     settings->draw_count = 0;
-    return STATUS_OK;
+    if (is_fit) {
+        TRY(ana_rows_matching("--fit", cli_value(arguments, "--fit"), from, memory, &rows,
+                              &settings->fit_count, err));
+        settings->fit_rows = rows;
+        return STATUS_OK;
+    }
+    ana_correction *opened = arena_array(memory, 1, sizeof *opened);
+    settings->calibration = opened;
+    return ana_correction_open(path, cli_value_or(arguments, "--columns", ""),
+                               cli_value_or(arguments, "--set", ""), memory, opened, err);
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -53,21 +45,16 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     ana_spread spread = {.thread_count = ana_spread_core_count()};
     cli_progress progress;
     table from;
-    char calibration[PATH_MAX];
     TRY(cli_int(arguments, "--threads", 1, 1024, spread.thread_count, &spread.thread_count, err));
     TRY(cli_int(arguments, "--draws", 0, ANA_DRAWS_MAX, DRAWS_DEFAULT, &settings.draw_count, err));
     if (settings.draw_count > 0 && settings.draw_count < ANA_DRAWS_MIN) {
         return error_set(err, STATUS_INVALID, "--draws %d: fewer than %d have no 5 and 95 %%",
                          settings.draw_count, ANA_DRAWS_MIN);
     }
-    TRY(find_calibration(arguments, calibration, &settings.calibration, err));
-    if (settings.calibration != NULL && settings.draw_count == 0) {
-        return error_set(err, STATUS_INVALID, "--calibration needs draws, and there are 0");
-    }
     TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
     TRY(ana_real_runs_read(&from, cli_value_or(arguments, "--columns", ""),
                            cli_value_or(arguments, "--set", ""), memory, &runs, err));
-    TRY(choose_fitted(arguments, &from, memory, &settings, err));
+    TRY(choose_learning(arguments, &from, memory, &settings, err));
     cli_spread_watch(&spread, "runs", &progress);
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);
@@ -118,9 +105,8 @@ const cli_command cli_command_validate = {
                      "of one's own: the others are predicted with what they say of the cost "
                      "model's error, and scored."},
             {"--calibration", "FILE",
-             .help = "Predicts with a calibration of `dynmo calibrate`, or with what runs say of "
-                     "the cost model's error: FILE.csv, a table such as RUNS.csv that says the "
-                     "hardware."},
+             .help = "The same with all runs of another table, which --columns and --set hold "
+                     "for, too; it says the hardware."},
             {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
             {"--summary", .help = "Without the rows."},

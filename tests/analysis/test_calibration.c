@@ -1,15 +1,11 @@
 /// The fit, against runs whose making is known (synthetic_runs.h): coefficients come back,
-/// intervals cover what they say, draws spread like the intervals, the file says what was fitted.
+/// intervals cover what they say.
 #include "analysis/calibration/calibration.h"
-#include "base/file.h"
 #include "tests/analysis/synthetic_runs.h"
 #include "tests/test.h"
 #include "tests/test_memory.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 static synthetic_runs *make_runs(const synthetic_machine *machine, const int64_t *hidden_sizes,
                                  int hidden_count, bool pipelined, uint64_t seed)
@@ -135,133 +131,6 @@ TEST(equal_runs_are_fitted_by_what_they_have)
     const ana_prediction other = ana_calibration_predict(&found, &wider, scratch);
     assert_true(other.deviation > 5 * same.deviation);
     assert_int_equal(ana_calibration_beyond(&found, &wider), 1U << 3);
-}
-
-static int by_value(const void *left, const void *right)
-{
-    const double *a = left;
-    const double *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-/// Draws of one point spread as its prediction does, and are shared by points of one draw.
-TEST(draws_spread_as_predictions_do)
-{
-    enum { DRAWS = 2000 };
-    synthetic_machine machine = synthetic_machine_default();
-    machine.shape_deviation = 0.05;
-    machine.noise = 0.01;
-    const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 4);
-    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 4);
-    const ana_calibration fitted = fit(flat);
-    ana_run_shape unseen = deep->shapes[0];
-    unseen.microbatch_size = 16;
-    unseen.global_batch_count = 64;
-    const ana_run_shape points[] = {deep->shapes[0], unseen};
-    ana_calibration found;
-    assert_int_equal(ana_calibration_extend(&fitted, points, 2, memory, &found, NULL), STATUS_OK);
-    const size_t count = (size_t)found.coefficient_count;
-    double *factor = arena_array(memory, count * count, sizeof *factor);
-    double *scratch = arena_array(memory, 2 * count, sizeof *scratch);
-    double *drawn = arena_array(memory, count, sizeof *drawn);
-    assert_int_equal(ana_calibration_factorise(&found, factor, NULL), STATUS_OK);
-
-    for (int point = 0; point < 2; point++) {
-        const ana_prediction expected = ana_calibration_predict(&fitted, &points[point], scratch);
-        const ana_prediction same = ana_calibration_predict(&found, &points[point], scratch);
-        double *by = arena_array(memory, DRAWS, sizeof *by);
-        for (int draw = 0; draw < DRAWS; draw++) {
-            ana_calibration_draw(&found, factor, 7, draw, drawn);
-            by[draw] =
-                log(ana_calibration_factor(&found, drawn, &points[point], 7, draw, point, scratch));
-        }
-        qsort(by, DRAWS, sizeof *by, by_value);
-        const double deviation = (by[DRAWS * 19 / 20] - by[DRAWS / 20]) / 2 / 1.645;
-
-        assert_close(same.middle_ms, expected.middle_ms, 1e-6);
-        assert_close(same.deviation, expected.deviation, 1e-6);
-        assert_true(by[DRAWS / 20] < 0 && by[DRAWS * 19 / 20] > 0);
-        assert_close(deviation, expected.deviation, 0.2);
-    }
-}
-
-/// A further measurement is weighed by how sure it is: from sure of what was there to sure of it.
-TEST(what_is_learnt_is_taken_over)
-{
-    const synthetic_machine machine = synthetic_machine_default();
-    const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 6);
-    ana_calibration found = fit(flat);
-    const ana_term term = ANA_TERM_REDUCTION_NODES;
-    const size_t at = (size_t)term * (size_t)(found.coefficient_count + 1);
-    const double layer = found.logs[ANA_TERM_LAYER];
-
-    ana_calibration_learn(&found, term, log(20), 1e-3);
-
-    assert_close(exp(found.logs[term]), 20, 1e-4);
-    assert_true(sqrt(found.covariance[at]) < 1.1e-3);
-    assert_close(found.logs[ANA_TERM_LAYER], layer, 1e-6);
-}
-
-TEST(a_file_says_what_was_fitted)
-{
-    synthetic_machine machine = synthetic_machine_default();
-    machine.shape_deviation = 0.05;
-    machine.noise = 0.01;
-    const int64_t size = 1024;
-    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 5);
-    const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 5);
-    const ana_calibration fitted = fit(flat);
-    ana_calibration read;
-    text_buffer text = {0};
-    text_buffer again = {0};
-    double scratch[512];
-
-    ana_calibration_write(&fitted, &text);
-    require(ana_calibration_open_bytes("c.json", text.bytes, text.length, memory, &read, &why));
-    ana_calibration_write(&read, &again);
-
-    assert_string_equal(text.bytes, again.bytes);
-    for (int run = 0; run < deep->count; run++) {
-        const ana_prediction left = ana_calibration_predict(&fitted, &deep->shapes[run], scratch);
-        const ana_prediction right = ana_calibration_predict(&read, &deep->shapes[run], scratch);
-        assert_close(left.middle_ms, right.middle_ms, 1e-9);
-        assert_close(left.deviation, right.deviation, 1e-5);
-    }
-    text_free(&text);
-    text_free(&again);
-}
-
-TEST(a_changed_file_is_refused)
-{
-    ana_calibration read;
-    const char text[] = "{\"schema\":\"dynmo-calibration/1\"}";
-
-    assert_fails(ana_calibration_open_bytes("c.json", text, sizeof text - 1, memory, &read, &why),
-                 STATUS_FORMAT,
-                 "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/3': "
-                 "calibrate again");
-    static const char broken[] =
-        "{\"schema\":\"dynmo-calibration/3\",\"source\":\"\",\"vocabulary_size\":1,"
-        "\"gpus_per_node\":8,\"columns\":[],\"runs\":[%s]}";
-    static const char *const runs[][2] = {
-        {"[8,4,1,64,1,4,64,9,1,1]", "c.json: runs[0]: is no array of 12 numbers"},
-        {"[8,4,1,64,1,4,64,9,1,1,4,2]",
-         "c.json: runs[0]: 8 GPUs are not tensor * data * pipeline parallelism, 4"},
-        {"[8,4,1,64,1,4,64,9,10000000,10000000,10000000,2]",
-         "c.json: runs[0]: 8 GPUs are not tensor * data * pipeline parallelism, "
-         "1000000000000000000000"},
-        {"[4,4,1,64,1,4,64,9,1,1,4,2]", ""}};
-    for (int row = 0; row < 4; row++) {
-        char file[400];
-        const int length = snprintf(file, sizeof file, broken, runs[row][0]);
-        assert_int_not_equal(
-            ana_calibration_open_bytes("c.json", file, (size_t)length, memory, &read, &why),
-            STATUS_OK);
-        if (row < 3) assert_string_equal(why.message, runs[row][1]);
-    }
-    assert_string_equal(why.message, "1 run to fit: at least 4 are needed");
 }
 
 int main(void)

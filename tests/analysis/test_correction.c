@@ -89,7 +89,7 @@ TEST(what_no_run_tells_stays_open)
     assert_true(same.log_factor > 0.09 && same.deviation < 0.05);
     assert_true(other.deviation > 0.12);
     assert_fails(ana_correction_fit(&run, &log_ratio, 0, memory, &correction, &why), STATUS_INVALID,
-                 "0 runs to learn from: it takes 1 to 400");
+                 "0 runs to learn from: it takes 1 to 1000");
 }
 
 TEST(draws_are_spread_as_predictions_are_and_points_that_are_alike_move_together)

@@ -84,6 +84,19 @@ TEST(a_file_that_is_not_there_is_an_io_error)
     assert_int_equal(table_open("no such folder/t.csv", memory, &found, NULL), STATUS_IO);
 }
 
+TEST(rows_are_written_as_they_were_read)
+{
+    const char *text = "# source: a book\na,# b\n1,x\n2,\n3, y\n";
+    const int rows[] = {0, 2};
+    table read;
+    text_buffer written = {.memory = memory};
+
+    assert_ok(table_open_bytes("t.csv", text, strlen(text), memory, &read, NULL));
+    table_write(&read, rows, 2, &written);
+
+    assert_string_equal(written.bytes, "# source: a book\na,# b\n1,x\n3,y\n");
+}
+
 int main(void)
 {
     return run_all_tests(open_memory, close_memory);

@@ -1,6 +1,5 @@
 # `dynmo study`: error bars, groups, what to measure; refusals of what cannot be drawn.
 # Usage: study_certainty.sh DYNMO
-example=$(cd ../analysis/calibration && pwd)/example.csv
 plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
 cp "$plain" h100.json
@@ -71,28 +70,14 @@ has '0.65; 0.5 .. 0.7, uniform; declared' declared.json
 has '1 .. 2 x 1 .. 2, uniform; declared' declared.json
 has 'cluster.price_per_gpu_hour' declared.json --rank-by cost
 
-# A calibration: its level, its own source, and no ranges of hardware beside it.
-cat >config.json <<'END'
-{"model_type":"gpt2","n_layer":12,"n_embd":1024,"n_head":16,"n_positions":1024,"vocab_size":51200}
+# A calibration is a table of runs, of any model: its own source of bars, and no ranges of hardware beside it. Here one
+# run that took 1.5 times as long as predicted.
+cat >slow.csv <<'END'
+model,hardware,gpus,gbs,mbs,seq,tp,ep,recompute,measured_ms
+mixtral-8x7b,h100-sxm,64,256,1,4096,2,8,full,1
 END
-"$dynmo" calibrate "$example" --fit pp=1 --predict pp=2,4 -o fitted.json >out 2>err || cat err
-cat >fitted_study.json <<'END'
-{"schema":"dynmo-study/1","name":"fitted","model":"config.json","hardware":"a100-sxm-80gb","cluster":{"gpus":4},
- "training":{"global_batch":16,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill"},
- "pipeline":{"stages":1,"schedule":"1f1b"},"vary":{"pipeline.stages":[1,2,4],"training.microbatch_size":[1,2]},
- "uncertainty":{"calibration":"fitted.json"}}
-END
-has '%  calibration$' fitted_study.json
-has 'Times are at the level of the calibration' fitted_study.json
-has '"calibration":true' fitted_study.json --json
-sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
-refuse 2 'point 0: experts.json: uncertainty.calibration: it is of dense models, and this one has experts' \
-    experts.json
-# Or a table of runs, which tells of any model: here one that is 1.5 times as slow as predicted.
-echo 'model,hardware,gpus,gbs,mbs,seq,tp,ep,recompute,measured_s
-mixtral-8x7b,h100-sxm,64,256,1,4096,2,8,full,1' >unit.csv
-ns=$("$dynmo" validate unit.csv --draws 0 --json | grep -o '"predicted_ns":[0-9]*' | sed 's/.*://')
-awk -v ns="$ns" 'NR == 1 { print } NR == 2 { sub(/1$/, 1.5e-9 * ns); print }' unit.csv >slow.csv
+ns=$("$dynmo" validate slow.csv --draws 0 --json | grep -o '"predicted_ns":[0-9]*' | sed 's/.*://')
+sed -i "2s/1\$/$(awk -v ns="$ns" 'BEGIN { print 1.5e-6 * ns }')/" slow.csv
 cat >slow.json <<'END'
 {"schema":"dynmo-study/1","name":"slow","model":"mixtral-8x7b","hardware":"h100-sxm","cluster":{"gpus":64,"memory_bytes":0},
  "training":{"global_batch":256,"sequence_length":4096,"microbatch_size":1,"tensor_parallel":2,"expert_parallel":8,
@@ -104,10 +89,18 @@ rate_of() { "$dynmo" study "$1" --json | grep -o '"tokens_per_s":[0-9.]*' | sed 
 awk -v plain="$(rate_of slow.json)" -v taught="$(rate_of taught.json)" \
     'BEGIN { exit !(plain > 1.3 * taught && plain < 1.6 * taught) }' ||
     fail "a table of runs: $(rate_of slow.json) and $(rate_of taught.json) tokens/s"
+has '%  calibration$' taught.json
 has '"calibration":true' taught.json --json
-
-sed 's/fitted.json/missing.json/' fitted_study.json >no_file.json
-refuse 1 'missing.json: No such file or directory' no_file.json
+has '"points_beyond_calibration":0' taught.json --json
+# Runs that say no hardware ran on the study's.
+cut -d, -f1,3- slow.csv >nowhere.csv
+sed 's/slow.csv/nowhere.csv/' taught.json >nowhere.json
+[ "$(rate_of nowhere.json)" = "$(rate_of taught.json)" ] || fail 'runs without a hardware'
+sed 's/mixtral-8x7b/no-such-model/' slow.csv >unknown.csv
+sed 's/slow.csv/unknown.csv/' taught.json >unknown.json
+refuse 2 'unknown.csv: no run can be modelled: no-such-model: No such file or directory' unknown.json
+sed 's/slow.csv/missing.csv/' taught.json >no_file.json
+refuse 1 'missing.csv: No such file or directory' no_file.json
 
 # refuse_study MESSAGE CLUSTER TRAINING MORE: exit code 2.
 refuse_study() {

@@ -100,19 +100,21 @@ sed 's/[]{}":[]/ /g; s/,/\n/g' taught | awk '
     END { exit !(rows == 6 && learned == 6 && mean < 0.05 && held == 1 && plain > 0.2) }' ||
     fail "--fit: $(grep -o '"summary".*' taught)"
 "$dynmo" validate slow.csv --fit tp=1,2 |
-    grep -q '^slow.csv: 6 runs predicted, from 6 that were fitted: without them the mean error is 23.1 %$' ||
+    grep -q '^slow.csv: 6 runs predicted, from 6 that were measured: without them the mean error is 23.1 %$' ||
     fail '--fit: the answer'
-refuse 2 '--fit: bars are those of what the rows teach: without --draws' slow.csv --fit tp=1 --draws 20
+refuse 2 '--fit: bars are those of what the runs teach: without --draws' slow.csv --fit tp=1 --draws 20
 refuse 2 "--fit: no row has 'tp' = 3" slow.csv --fit tp=3
-# The same table teaches a study, and other tables.
-"$dynmo" validate slow.csv --calibration slow.csv --draws 20 --summary >own || fail 'a table as calibration'
+# So does another table, under the same constants.
+"$dynmo" validate slow.csv --calibration slow.csv --summary >own || fail 'a table as calibration'
 awk '/error of time, mean/ { exit !($(NF - 1) < 5) }' own || fail "a table as calibration: $(cat own)"
 cut -d, -f1,3- slow.csv >nowhere.csv
-refuse 2 "$(pwd)/nowhere.csv: no column says the hardware" slow.csv --calibration nowhere.csv
+refuse 2 'nowhere.csv: no column says the hardware' slow.csv --calibration nowhere.csv
+"$dynmo" validate slow.csv --calibration nowhere.csv --set hardware=h100-sxm --summary >elsewhere || fail '--set'
+cmp own elsewhere || fail 'constants do not hold for the calibration'
+refuse 2 '--fit: bars are those of what the runs teach: without --calibration' slow.csv --fit tp=1 --calibration slow.csv
+refuse 1 'none.csv: No such file or directory' slow.csv --calibration none.csv
 
 refuse 2 "--draws 5: fewer than 20 have no 5 and 95 %" runs.csv --draws 5
-refuse 2 '--calibration needs draws, and there are 0' runs.csv --draws 0 --calibration runs.csv
-refuse 1 "--calibration: 'none.json' cannot be opened" runs.csv --calibration none.json
 refuse 1 'none.csv: No such file or directory' none.csv
 echo 'tp
 1' >unmeasured.csv

@@ -1,7 +1,6 @@
 /// Any bytes given to one reader, which the program is named after: refused with a message, or
 /// read, and what was read keeps what its header promises.
 #define _GNU_SOURCE // memfd_create, program_invocation_short_name
-#include "analysis/calibration/calibration.h"
 #include "analysis/calibration/measured_runs.h"
 #include "analysis/calibration/real_runs.h"
 #include "analysis/stragglers/causes.h"
@@ -30,23 +29,6 @@
 #include <unistd.h>
 
 enum { LAYERS_MAX = 200, STAGES = 3 };
-
-static status calibration(const char *bytes, size_t count, arena *memory, error_message *err)
-{
-    static const ana_run_shape shape = {8, 64, 2, 1024, 16, 24, 1024, 51200, 2, 2, 2};
-    ana_calibration read;
-    TRY(ana_calibration_open_bytes("input", bytes, count, memory, &read, err));
-    const size_t size = (size_t)read.coefficient_count;
-    double *drawn = arena_array(memory, size * (size + 3), sizeof *drawn);
-    double *scratch = drawn + size;
-    double *factor = scratch + 2 * size;
-    const ana_prediction found = ana_calibration_predict(&read, &shape, scratch);
-    assert(!isnan(found.middle_ms) && found.deviation >= 0);
-    TRY(ana_calibration_factorise(&read, factor, err));
-    ana_calibration_draw(&read, factor, 1, 0, drawn);
-    ana_calibration_factor(&read, drawn, &shape, 1, 0, 0, scratch);
-    return STATUS_OK;
-}
 
 static status config(json_document *document, arena *memory, error_message *err)
 {
@@ -402,7 +384,6 @@ static const struct {
     status (*read)(const char *bytes, size_t count, arena *memory, error_message *err);
     status (*read_json)(json_document *document, arena *memory, error_message *err);
 } readers[] = {
-    {"fuzz_calibration", calibration, NULL},
     {"fuzz_config", NULL, config},
     {"fuzz_expert_counts", expert_counts, NULL},
     {"fuzz_hardware", NULL, hardware},
