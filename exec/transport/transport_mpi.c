@@ -41,8 +41,8 @@ static const int64_t failure_leaves_ns = 1000000000;
 typedef struct mpi_message {
     struct mpi_message *next;
     MPI_Request request; // MPI_REQUEST_NULL: it is there
-    int from;
-    exec_message head; // its first line
+    int rank;            // from whom, or to whom
+    exec_message head;   // its first line
     char payload[];
 } mpi_message;
 _Static_assert(offsetof(mpi_message, payload) == offsetof(mpi_message, head) + sizeof(exec_message),
@@ -147,10 +147,10 @@ static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_mess
         if (is_there == 0) return STATUS_OK;
         TRY_MPI(MPI_Get_count(&found, all->line, &lines));
         mpi_message *coming = make_message(lines);
-        coming->from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
+        coming->rank = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
         append(&all->arrivals, coming);
         all->coming_count++;
-        if (all->node_index[coming->from] >= 0) all->taken_count++;
+        if (all->node_index[coming->rank] >= 0) all->taken_count++;
         *has_found = true;
         TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, &message, &coming->request));
     }
@@ -180,7 +180,7 @@ static status look(mpi_world *all, error_message *err)
 static mpi_message **find(mpi_world *all, int from, uint64_t key)
 {
     for (mpi_message **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
-        if ((*at)->from != from) continue;
+        if ((*at)->rank != from) continue;
         if ((*at)->request != MPI_REQUEST_NULL) return NULL;
         if ((*at)->head.key == key) return at;
     }
@@ -208,6 +208,7 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
     assert(bytes >= 0 && lines <= INT_MAX);
     assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
     mpi_message *sent = make_message((int)lines);
+    sent->rank = to;
     sent->head = *head;
     sent->head.sent_ns = exec_monotonic_ns();
     if (bytes > 0) memcpy(sent->payload, payload, (size_t)bytes);
@@ -298,8 +299,11 @@ static status settle(mpi_world *all, error_message *err)
         const uint32_t bell = atomic_load(&all->own->bell);
         TRY(look(all, err));
         TRY(tend(all, err));
-        if (all->leaving.first != NULL) nap(all, bell, &nap_ns);
+        if (all->leaving.first == NULL) break;
+        atomic_store(&all->own->waits_for, all->leaving.first->rank + 1);
+        nap(all, bell, &nap_ns);
     }
+    atomic_store(&all->own->waits_for, 0);
     return STATUS_OK;
 }
 

@@ -58,6 +58,7 @@ expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
 expect 4 fails 0 "rank 0, $op 1: out of memory for 99 bytes"
 expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 2 s"
 expect 4 hangs 0 "rank 0, $op 1: hangs: no rank has moved for 2 s"
+expect 4 ignores 2 "rank 2, $op 3: hangs: no rank has moved for 2 s"
 expect 4 interrupts 1 interrupted
 expect 4 terminates 1 interrupted
 if [ "$transport" = tcp ]; then
