@@ -583,7 +583,10 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     mpi_world all = {.options = options};
     arena *memory = arena_create(4096);
     status code = create_world(&all, memory, err);
-    if (code == STATUS_OK) {
+    if (code != STATUS_OK) { // others may wait inside MPI for this rank, and none can be told
+        *options->speaks = process.has_failed = true;
+        (void)error_prefix(err, code, "rank %d", process.rank);
+    } else {
         code = body(all.endpoint, context, &own.why);
         if (code == STATUS_OK) code = close_world(&all, &own.why);
         if (code != STATUS_OK) {
