@@ -39,7 +39,8 @@ void exec_inbox_reset(exec_inbox *inbox)
 
 exec_queued_message *exec_queued_message_make(int from, const exec_message *head)
 {
-    exec_queued_message *made = memory_array(1, sizeof *made + (size_t)head->payload_bytes);
+    const size_t lines = ((size_t)head->payload_bytes + sizeof *head - 1) / sizeof *head;
+    exec_queued_message *made = memory_array(1, sizeof *made + lines * sizeof *head);
     made->next = NULL;
     made->from = from;
     made->head = *head;

@@ -15,6 +15,7 @@
 #include "exec/check.h"
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
+#include "exec/transport/inbox.h"
 #include "exec/transport/transports.h"
 #include "exec/transport/watch.h"
 
@@ -23,7 +24,6 @@
 #include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -37,23 +37,21 @@ static const int64_t nap_max_ns = 2000000;        // where no bell is rung, or m
 static const int64_t nap_alone_max_ns = 50000000; // where each message rings
 static const int64_t failure_leaves_ns = 1000000000;
 
-/// A message that comes, or goes. In the list of its kind until it has been taken, or has gone.
-typedef struct mpi_message {
-    struct mpi_message *next;
-    MPI_Request request; // MPI_REQUEST_NULL: it is there
-    int rank;            // from whom, or to whom
-    exec_message head;   // its first line
-    char payload[];
-} mpi_message;
-_Static_assert(offsetof(mpi_message, payload) == offsetof(mpi_message, head) + sizeof(exec_message),
-               "the payload follows the head, as in the message");
+/// A message that MPI still moves, here or away.
+typedef struct passing {
+    struct passing *next; // younger, of the same list
+    MPI_Request request;
+    int rank; // of the world, from whom or to whom
+    exec_queued_message *message;
+} passing;
 
-typedef struct message_list {
-    mpi_message *first; // oldest
-    mpi_message **end;  // where the next is hung
-} message_list;
+typedef struct passing_list {
+    passing *first; // oldest
+    passing **end;  // where the next is hung
+} passing_list;
 
 typedef struct mpi_world {
+    exec_inbox inbox; // first member
     const exec_transport_options *options;
     exec_endpoint *endpoint; // in the node's memory
     MPI_Comm node_comm;
@@ -69,9 +67,8 @@ typedef struct mpi_world {
     int *world_rank;  // [rank_count] of active ranks
     MPI_Datatype line;
     uint32_t taken_count; // messages from this machine
-    message_list arrivals;
-    int coming_count; // arrivals that are not there yet
-    message_list leaving;
+    passing_list coming;
+    passing_list leaving;
     int64_t tended_ns;
     exec_failure failure;
 } mpi_world;
@@ -83,27 +80,24 @@ static struct {
     int rank;
 } process;
 
-static void append(message_list *list, mpi_message *last)
+static passing *hang(passing_list *list, int rank, exec_queued_message *message)
 {
-    last->next = NULL;
+    passing *last = memory_array(1, sizeof *last);
+    *last = (passing){.request = MPI_REQUEST_NULL, .rank = rank, .message = message};
     *list->end = last;
     list->end = &last->next;
+    return last;
 }
 
-static mpi_message *take_out(message_list *list, mpi_message **at)
+/// @return its message
+static exec_queued_message *take_out(passing_list *list, passing **at)
 {
-    mpi_message *taken = *at;
+    passing *taken = *at;
+    exec_queued_message *message = taken->message;
     *at = taken->next;
     if (taken->next == NULL) list->end = at;
-    return taken;
-}
-
-static mpi_message *make_message(int lines)
-{
-    const size_t bytes = offsetof(mpi_message, head) + (size_t)lines * LINE_BYTES;
-    mpi_message *made = memory_resize(NULL, bytes, 1);
-    made->request = MPI_REQUEST_NULL;
-    return made;
+    free(taken);
+    return message;
 }
 
 // What comes
@@ -115,16 +109,48 @@ static bool is_rung(const mpi_world *all)
     return (int32_t)(atomic_load(&all->own->bell) - all->taken_count) > 0;
 }
 
+/// Makes this the failure of the run on this rank, if it is the first.
+static bool take_failure(mpi_world *all, const exec_failure_note *failed)
+{
+    const bool is_first = exec_failure_take(&all->failure, failed);
+    if (is_first) atomic_store(&all->own->has_failed, true);
+    return is_first;
+}
+
+static void deliver(mpi_world *all, exec_queued_message *message)
+{
+    exec_failure_note failed;
+    if (message->head.key != exec_note_key(EXEC_NOTE_FAILURE)) {
+        exec_inbox_put(&all->inbox, message);
+        return;
+    }
+    memcpy(&failed, message->payload, sizeof failed);
+    (void)take_failure(all, &failed);
+    free(message);
+}
+
+/// Whether all older messages of its sender are here: they keep their order.
+static bool is_next(const mpi_world *all, const passing *one)
+{
+    const passing *oldest = all->coming.first;
+    while (oldest->rank != one->rank) {
+        oldest = oldest->next;
+    }
+    return oldest == one;
+}
+
 /// Lets MPI get on with messages that are under way. Of those that leave the oldest is asked after:
 /// they are done about in their order, and nobody waits for the others.
 static status push_on(mpi_world *all, error_message *err)
 {
     int is_done = 0;
-    mpi_message *next = all->coming_count > 0 ? all->arrivals.first : NULL;
-    for (; next != NULL; next = next->next) {
-        if (next->request == MPI_REQUEST_NULL) continue;
-        TRY_MPI(MPI_Test(&next->request, &is_done, MPI_STATUS_IGNORE));
-        all->coming_count -= is_done != 0;
+    for (passing **at = &all->coming.first; *at != NULL;) {
+        TRY_MPI(MPI_Test(&(*at)->request, &is_done, MPI_STATUS_IGNORE));
+        if (is_done != 0 && is_next(all, *at)) {
+            deliver(all, take_out(&all->coming, at));
+        } else {
+            at = &(*at)->next;
+        }
     }
     while (all->leaving.first != NULL) {
         TRY_MPI(MPI_Test(&all->leaving.first->request, &is_done, MPI_STATUS_IGNORE));
@@ -146,13 +172,12 @@ static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_mess
         TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
         if (is_there == 0) return STATUS_OK;
         TRY_MPI(MPI_Get_count(&found, all->line, &lines));
-        mpi_message *coming = make_message(lines);
-        coming->rank = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
-        append(&all->arrivals, coming);
-        all->coming_count++;
-        if (all->node_index[coming->rank] >= 0) all->taken_count++;
+        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
+        const exec_message room = {.payload_bytes = (lines - 1) * (int64_t)LINE_BYTES};
+        passing *one = hang(&all->coming, from, exec_queued_message_make(from, &room));
+        if (all->node_index[from] >= 0) all->taken_count++;
         *has_found = true;
-        TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, &message, &coming->request));
+        TRY_MPI(MPI_Imrecv(&one->message->head, lines, all->line, &message, &one->request));
     }
 }
 
@@ -169,22 +194,10 @@ static status look(mpi_world *all, error_message *err)
         if (has_found) vain = 0;
     }
     // What MPI moves in steps needs some before it is there.
-    for (int steps = 0; steps < 8 && all->coming_count > 0; steps++) {
+    for (int steps = 0; steps < 8 && all->coming.first != NULL; steps++) {
         TRY(push_on(all, err));
     }
     return all->leaving.first != NULL ? push_on(all, err) : STATUS_OK;
-}
-
-/// Where the first message with this key stands; NULL if it is not there. Messages of one sender
-/// keep their order, so one that is still coming hides those after it.
-static mpi_message **find(mpi_world *all, int from, uint64_t key)
-{
-    for (mpi_message **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
-        if ((*at)->rank != from) continue;
-        if ((*at)->request != MPI_REQUEST_NULL) return NULL;
-        if ((*at)->head.key == key) return at;
-    }
-    return NULL;
 }
 
 // What goes
@@ -207,41 +220,24 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
     const int rank = of_op ? all->active_rank[to] : to;
     assert(bytes >= 0 && lines <= INT_MAX);
     assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
-    mpi_message *sent = make_message((int)lines);
-    sent->rank = to;
-    sent->head = *head;
-    sent->head.sent_ns = exec_monotonic_ns();
-    if (bytes > 0) memcpy(sent->payload, payload, (size_t)bytes);
-    memset(sent->payload + bytes, 0, (size_t)((lines - 1) * LINE_BYTES - bytes));
-    append(&all->leaving, sent);
-    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, rank, TAG, comm, &sent->request));
+    exec_queued_message *sent = exec_queued_message_of(all->endpoint->rank, head, payload);
+    passing *one = hang(&all->leaving, to, sent);
+    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, rank, TAG, comm, &one->request));
     if (all->node_index[to] >= 0) ring(&all->node[all->node_index[to]]);
     return push_on(all, err);
 }
 
 // Failure
 
-/// Makes this the failure of the run on this rank, and tells the others unless they have told it.
-/// What cannot be sent any more is not: the launcher ends those.
-static void fail(mpi_world *all, const exec_failure_note *failed, bool tells)
+/// Fails the run, and tells the others unless they have told it. What cannot be sent any more is
+/// not: the launcher ends those.
+static void fail(mpi_world *all, const exec_failure_note *failed)
 {
     const exec_message head = {.key = exec_note_key(EXEC_NOTE_FAILURE),
                                .payload_bytes = sizeof *failed};
-    if (!exec_failure_take(&all->failure, failed)) return;
-    atomic_store(&all->own->has_failed, true);
-    for (int rank = 0; tells && rank < all->endpoint->rank_count; rank++) {
-        if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
-    }
-}
-
-static void hear_failures(mpi_world *all)
-{
-    exec_failure_note failed;
+    if (!take_failure(all, failed)) return;
     for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        mpi_message **at = find(all, rank, exec_note_key(EXEC_NOTE_FAILURE));
-        if (at == NULL) continue;
-        memcpy(&failed, (*at)->payload, sizeof failed);
-        fail(all, &failed, false);
+        if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
     }
 }
 
@@ -251,10 +247,9 @@ static status tend(mpi_world *all, error_message *err)
     const int64_t now_ns = exec_monotonic_ns();
     const atomic_bool *interrupt = all->options->interrupt;
     exec_failure_note failed = {0};
-    hear_failures(all);
     if (now_ns - all->tended_ns >= tend_every_ns || (interrupt != NULL && atomic_load(interrupt))) {
         all->tended_ns = now_ns;
-        if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed, true);
+        if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed);
     }
     return exec_failure_tell(&all->failure, err);
 }
@@ -264,7 +259,7 @@ static status tend(mpi_world *all, error_message *err)
 /// Sleeps until something may have come, given the bell from before the last look.
 static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 {
-    const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL || is_rung(all);
+    const bool is_moving = all->coming.first != NULL || all->leaving.first != NULL || is_rung(all);
     const int64_t limit_ns = all->is_alone && !is_moving ? nap_alone_max_ns : *nap_ns;
     const struct timespec until = exec_timespec_of(exec_monotonic_ns() + limit_ns);
     if (*nap_ns < nap_max_ns) *nap_ns *= 2;
@@ -277,14 +272,13 @@ static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 }
 
 /// Waits until a message is there.
-static status await(mpi_world *all, int from, uint64_t key, mpi_message ***at, error_message *err)
+static status await(mpi_world *all, int from, uint64_t key, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
     for (;;) {
         const uint32_t bell = atomic_load(&all->own->bell);
         TRY(look(all, err));
-        *at = find(all, from, key);
-        if (*at != NULL) return STATUS_OK;
+        if (exec_inbox_has(all->endpoint, from, key, NULL)) return STATUS_OK;
         TRY(tend(all, err));
         atomic_store(&all->own->waits_for, from + 1);
         nap(all, bell, &nap_ns);
@@ -307,12 +301,6 @@ static status settle(mpi_world *all, error_message *err)
     return STATUS_OK;
 }
 
-static void note_move(mpi_world *all)
-{
-    atomic_store(&all->own->waits_for, 0);
-    atomic_fetch_add_explicit(&all->own->move_count, 1, memory_order_relaxed);
-}
-
 // The table
 
 static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head,
@@ -322,34 +310,22 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
     assert(to >= 0 && to < endpoint->rank_count);
     TRY(exec_failure_tell(&all->failure, err));
     TRY(post(all, to, head, payload, err));
-    note_move(all);
+    exec_inbox_note_move(&all->inbox);
     return STATUS_OK;
 }
 
 static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
-    mpi_world *all = endpoint->state;
-    mpi_message **at = NULL;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code = await(all, from, key, &at, err);
-    note_move(all);
-    if (code != STATUS_OK) return code;
-    mpi_message *taken = take_out(&all->arrivals, at);
-    const int64_t bytes = taken->head.payload_bytes;
-    if (head != NULL) *head = taken->head;
-    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
-    free(taken);
-    return exec_transport_check_length(from, bytes, capacity_bytes, err);
+    TRY(await(endpoint->state, from, key, err));
+    return exec_inbox_receive(endpoint, from, key, head, payload, capacity_bytes, err);
 }
 
 /// What MPI refuses here it refuses the next receive too, which can say so.
 static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
-    mpi_world *all = endpoint->state;
-    mpi_message **at = look(all, NULL) == STATUS_OK ? find(all, from, key) : NULL;
-    if (at != NULL && head != NULL) *head = (*at)->head;
-    return at != NULL;
+    return look(endpoint->state, NULL) == STATUS_OK && exec_inbox_has(endpoint, from, key, head);
 }
 
 /// Messages do not wake it, so that it wakes when it wants to. But MPI gets on with what it has to
@@ -361,7 +337,7 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
     atomic_store(&all->own->sleep_until_ns, until_ns);
     for (int64_t now_ns = exec_monotonic_ns(); code == STATUS_OK && now_ns < until_ns;
          now_ns = exec_monotonic_ns()) {
-        const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL;
+        const bool is_moving = all->coming.first != NULL || all->leaving.first != NULL;
         const int64_t step_ns = is_moving ? nap_max_ns / 2 : tend_every_ns;
         const struct timespec until =
             exec_timespec_of(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
@@ -371,7 +347,7 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
         if (code == STATUS_OK) code = tend(all, err);
     }
     atomic_store(&all->own->sleep_until_ns, 0);
-    note_move(all);
+    exec_inbox_note_move(&all->inbox);
     return code;
 }
 
@@ -510,7 +486,7 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
     all->node_index = arena_array(memory, (size_t)rank_count, sizeof *all->node_index);
     all->active_rank = arena_array(memory, (size_t)rank_count, sizeof *all->active_rank);
     all->world_rank = arena_array(memory, (size_t)rank_count, sizeof *all->world_rank);
-    all->arrivals.end = &all->arrivals.first;
+    all->coming.end = &all->coming.first;
     all->leaving.end = &all->leaving.first;
     TRY(find_node(all, err));
     TRY(join_node(all, err));
@@ -526,6 +502,7 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
     all->endpoint->rank = process.rank;
     all->endpoint->rank_count = rank_count;
     all->endpoint->state = all;
+    exec_inbox_init(&all->inbox, all->own, &all->failure);
     TRY_MPI(MPI_Barrier(all->world)); // all know their names before anybody looks after others
     return STATUS_OK;
 }
@@ -538,9 +515,7 @@ static status close_world(mpi_world *all, error_message *err)
     TRY(settle(all, err));
     TRY(exec_transport_meet(all->endpoint, err));
     TRY(settle(all, err));
-    while (all->arrivals.first != NULL) {
-        free(take_out(&all->arrivals, &all->arrivals.first));
-    }
+    exec_inbox_reset(&all->inbox);
     if (all->active != all->world && all->active != MPI_COMM_NULL) {
         TRY_MPI(MPI_Comm_free(&all->active));
     }
@@ -591,7 +566,7 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
         if (code == STATUS_OK) code = close_world(&all, &own.why);
         if (code != STATUS_OK) {
             exec_activity_blame(&all.endpoint->activity, process.rank, code, &own.why);
-            fail(&all, &own, true);
+            fail(&all, &own);
             code = leave_failed(&all, err);
         }
     }
