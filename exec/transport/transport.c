@@ -6,7 +6,6 @@
 #include "exec/transport/transports.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
 
 const char *const exec_transport_names[EXEC_TRANSPORT_COUNT] = {"local", "mpi", "tcp", "nccl"};
@@ -100,16 +99,6 @@ int64_t exec_transport_now_ns(const exec_endpoint *endpoint)
 {
     (void)endpoint;
     return exec_monotonic_ns();
-}
-
-status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
-                                   error_message *err)
-{
-    if (bytes <= capacity_bytes) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND,
-                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
-                     " are expected",
-                     bytes, from, capacity_bytes);
 }
 
 static status find_runner(const char *name, exec_transport_runner **run, error_message *err)

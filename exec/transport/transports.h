@@ -27,10 +27,6 @@ status exec_transport_regroup(exec_endpoint *endpoint, const int *place, int lin
 /// As exec_transport.now_ns: the machine's monotonic clock.
 int64_t exec_transport_now_ns(const exec_endpoint *endpoint);
 
-/// STATUS_BACKEND for a message that is longer than expected, naming both lengths.
-status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
-                                   error_message *err);
-
 /// What the modules of mpi and nccl hand over.
 typedef struct exec_transport_module {
     exec_transport_runner *run;
