@@ -126,12 +126,12 @@ status exec_transport_run(const char *name, const exec_transport_options *option
         complete.abandoned_rank_count = &abandoned_rank_count;
     }
     *complete.abandoned_rank_count = 0;
+    TRY(find_runner(name, &run, err));
     if (complete.speaks == NULL) {
         if (!process.has_run) process.speaks = launcher_rank() == 0;
         process.has_run = true;
         complete.speaks = &process.speaks;
     }
-    TRY(find_runner(name, &run, err));
     return run(&complete, body, context, err);
 }
 
@@ -161,7 +161,8 @@ status exec_transport_end(const char *name, status ended, error_message *err)
 {
     const struct timespec patience = {.tv_sec = 5};
     if (ended == STATUS_OK || exec_transport_is_leader(name)) return ended;
-    if (err != NULL) err->message[0] = '\0';
     nanosleep(&patience, NULL);
+    if (!process.has_run) return error_prefix(err, ended, "rank %d", launcher_rank());
+    if (err != NULL) err->message[0] = '\0';
     return ended;
 }

@@ -189,7 +189,8 @@ bool exec_transport_is_leader(const char *name);
 
 /// What a process ends with: only the leader has a message. After a failure all others let it end
 /// first, within 5 s, because a launcher that sees one process fail ends all, before they have
-/// printed.
+/// printed. Who has not been ended by then, and has failed before the run, has met what the leader
+/// knows nothing of: a file that only its machine lacks. Its message is that, and names it.
 ///
 /// @return ended
 status exec_transport_end(const char *name, status ended, error_message *err);
