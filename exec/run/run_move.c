@@ -291,10 +291,9 @@ static void put_releases(exec_leader *leader)
 
 static void read_answers(exec_leader *leader, exec_move_times *times)
 {
-    const exec_gathered *gathered = &leader->run.gathered;
-    for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_of(gathered, index);
-        const exec_move_answer *answer = exec_packet_take(&packet, sizeof *answer);
+    exec_packet *answers = &leader->run.answers;
+    while (answers->taken_bytes < answers->byte_count) {
+        const exec_move_answer *answer = exec_packet_take(answers, sizeof *answer);
         if (answer->free_ns > times->finish_ns) times->finish_ns = answer->free_ns;
         times->bytes += answer->bytes;
     }

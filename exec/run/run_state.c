@@ -40,8 +40,7 @@ status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
     const exec_command command = {.kind = EXEC_COMMAND_HASH, .iteration = iteration};
     exec_run_begin_command(&leader->run, &command);
     TRY(exec_run_give_command(&leader->run, err));
-    exec_packet own = exec_gathered_of(&leader->run.gathered, 0);
-    const uint64_t *state = exec_packet_take(&own, sizeof *state);
+    const uint64_t *state = exec_packet_take(&leader->run.answers, sizeof *state);
     leader->reports.measured.state_hash = *state;
     return STATUS_OK;
 }
