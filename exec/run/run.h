@@ -150,8 +150,8 @@ status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, err
 typedef struct exec_clock_offset {
     bool is_known;
     int64_t offset_ns;   // this clock less the leader's; 0: it may be the same
-    int64_t residual_ns; // by which that may be wrong, when it was measured
-    int64_t measured_ns; // by this clock
+    int64_t residual_ns; // by which that may be wrong, at
+    int64_t heard_ns;    // the leader's last answer, by this clock
 } exec_clock_offset;
 
 /// What one rank tells of an iteration.
