@@ -1,5 +1,6 @@
 /// The messages that have come to a rank and that it has not asked for yet. One thread takes them,
-/// any other may put them in. The failure of the run ends its waits.
+/// any other may put them in. The failure of the run ends its waits. Over mpi one thread does both,
+/// and takes only what is there.
 #pragma once
 
 #include "exec/transport/transport.h"
