@@ -78,6 +78,12 @@ static status begin_record(cli_run_files *files, error_message *err)
 {
     const char *path = files->request->record;
     const trace_info info = describe(files->request, files->opened);
+    const int iterations = files->opened->setup.iteration_count;
+    if (files->request->warmup_count >= iterations) {
+        return error_set(err, STATUS_INVALID,
+                         "--record: of %d iterations none follows a warm-up of %d", iterations,
+                         files->request->warmup_count);
+    }
     TRY(trace_store_open(path, TRACE_WRITE, &files->record_store, err));
     TRY(trace_writer_begin(files->record_store, &info, &files->writer, err));
     files->reserve = take_reserve(path);

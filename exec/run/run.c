@@ -84,10 +84,10 @@ int exec_run_place_of(const bal_placed_partition *plan, int machine_rank)
 
 bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan)
 {
-    for (int rank = 0; rank < ranks->rank_count; rank++) {
-        if (ranks->place[rank] != exec_run_place_of(plan, rank)) return true;
+    for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
+        if (ranks->place[rank] != exec_run_place_of(plan, rank % ranks->rank_count)) return true;
     }
-    return !ranks->are_seated && ranks->replica_count > 1;
+    return false;
 }
 
 void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *plan)
@@ -95,7 +95,6 @@ void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *
     for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
         ranks->place[rank] = exec_run_place_of(plan, rank % ranks->rank_count);
     }
-    ranks->are_seated = true;
     // All earlier collectives are over on all ranks, so that their numbers may come again.
     fill_groups(ranks);
 }
@@ -172,11 +171,15 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
     *is_end = command.kind == EXEC_COMMAND_END;
     if (*is_end) return exec_group_barrier(group, err);
     TRY(carriers[command.kind](run, &command, err));
-    run->gathered = (exec_gathered){.group = group};
-    run->gathered.sizes =
-        arena_array(run->scratch, (size_t)group->rank_count, sizeof *run->gathered.sizes);
-    return exec_group_gather(group, run->answer.bytes, run->answer.byte_count, run->scratch,
-                             run->gathered.sizes, &run->gathered.bytes, err);
+    int64_t *sizes = arena_array(run->scratch, (size_t)group->rank_count, sizeof *sizes);
+    void *bytes = NULL;
+    TRY(exec_group_gather(group, run->answer.bytes, run->answer.byte_count, run->scratch, sizes,
+                          &bytes, err));
+    run->answers = (exec_packet){.bytes = bytes};
+    for (int rank = 0; rank < group->rank_count; rank++) {
+        run->answers.byte_count += sizes[rank];
+    }
+    return STATUS_OK;
 }
 
 /// Sends the command to those who sleep.

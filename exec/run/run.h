@@ -39,8 +39,8 @@ typedef struct exec_run_ranks {
     int rank_count;      // of the machine
     int replica;         // of this rank
     int machine_rank;    // of this rank
-    int *place;          // [endpoint->rank_count] in the pipeline of its replica; -1: released
-    bool are_seated;     // the transport has been told
+    int *place;          // [endpoint->rank_count] in the pipeline of its replica, before the first
+                         // plan in the world; -1: released
     exec_group world;    // all ranks
     exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
@@ -57,7 +57,7 @@ int exec_run_world_rank(const exec_run_ranks *ranks, int replica, int machine_ra
 /// The place of a rank of the machine under a plan; -1: none.
 int exec_run_place_of(const bal_placed_partition *plan, int machine_rank);
 
-/// Whether a plan has ranks at other places than they are at, or the transport cannot know.
+/// Whether a plan has ranks at other places than they are at.
 bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan);
 
 /// Makes the ranks of a plan the active ones. All ranks of the world must be awake.
@@ -150,8 +150,8 @@ status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, err
 typedef struct exec_clock_offset {
     bool is_known;
     int64_t offset_ns;   // this clock less the leader's; 0: it may be the same
-    int64_t residual_ns; // by which that may be wrong, when it was measured
-    int64_t measured_ns; // by this clock
+    int64_t residual_ns; // by which that may be wrong, at
+    int64_t heard_ns;    // the leader's last answer, by this clock
 } exec_clock_offset;
 
 /// What one rank tells of an iteration.
@@ -183,22 +183,13 @@ typedef struct exec_run_reports {
     int64_t reduced_end_ns, stepped_ns; // likewise
 } exec_run_reports;
 
-/// What was gathered of a command, at the leader.
-typedef struct exec_gathered {
-    const exec_group *group;
-    int64_t *sizes; // [group->rank_count] bytes of each rank's packet
-    void *bytes;    // one after the other
-} exec_gathered;
-
-/// The packet of a rank of the group; it is only read, and not freed.
-exec_packet exec_gathered_of(const exec_gathered *gathered, int index);
-
 /// Reads the reports of an iteration.
 ///
+/// @param answers      of the ranks that are awake
 /// @param plan         in force during it
 /// @param memory  of all arrays
 /// @param reports out
-void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
+void exec_run_reports_read(exec_packet *answers, const exec_run_ranks *ranks,
                            const exec_run_plan *plan, int layer_count, arena *memory,
                            exec_run_reports *reports);
 
@@ -228,7 +219,7 @@ typedef struct exec_run {
     bool has_sends;          // costs know how long messages travel under the plan in force
     exec_packet command;     // at hand
     exec_packet answer;      // of this rank
-    exec_gathered gathered;  // leader: all answers; in scratch
+    exec_packet answers;     // leader: of all ranks, in their order; in scratch
     int *order_count;        // [world] commands sent to each sleeping rank; elsewhere the own entry
     arena *memory;           // for as long as the run
     arena *scratch;          // of a command

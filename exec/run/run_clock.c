@@ -27,17 +27,19 @@ static status tell(exec_run *run, int rank, uint64_t key, error_message *err)
 }
 
 /// The leader read its clock between question and answer. So half of the time between them bounds
-/// the error of the middle; a clock that can be the leader's is.
+/// the error of the middle; that of an earlier answer grows as clocks drift. A clock that can be
+/// the leader's is.
 static void take(exec_clock_offset *clock, int64_t asked_ns, int64_t told_ns, int64_t heard_ns)
 {
     const int64_t residual_ns = (heard_ns - asked_ns) / 2 + 1;
-    const int64_t age_ns = heard_ns - clock->measured_ns;
-    if (clock->is_known && clock->residual_ns + age_ns / DRIFT_DIVISOR < residual_ns) return;
+    clock->residual_ns += (heard_ns - clock->heard_ns) / DRIFT_DIVISOR + 1;
+    clock->heard_ns = heard_ns;
+    if (clock->is_known && clock->residual_ns < residual_ns) return;
     const int64_t offset_ns = asked_ns + (heard_ns - asked_ns) / 2 - told_ns;
     *clock = (exec_clock_offset){.is_known = true,
                                  .offset_ns = llabs(offset_ns) <= residual_ns ? 0 : offset_ns,
                                  .residual_ns = residual_ns,
-                                 .measured_ns = heard_ns};
+                                 .heard_ns = heard_ns};
 }
 
 static status ask(exec_run *run, uint64_t key, error_message *err)

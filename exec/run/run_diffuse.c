@@ -161,13 +161,12 @@ static status hear_cuts(void *context, const bal_problem *problem, int *first_la
                         bool *has_decided, error_message *err)
 {
     exec_leader *leader = context;
-    const exec_gathered *gathered = &leader->run.gathered;
+    exec_packet *answers = &leader->run.answers;
     *has_decided = false;
     if (!is_at_hand(leader, problem)) return STATUS_OK;
     TRY(give_command(leader, problem, err));
-    for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_of(gathered, index);
-        const exec_diffused_answer *answer = exec_packet_take(&packet, sizeof *answer);
+    while (answers->taken_bytes < answers->byte_count) {
+        const exec_diffused_answer *answer = exec_packet_take(answers, sizeof *answer);
         if (answer->place < 0) continue;
         first_layer[answer->place] = (int)answer->first_layer;
         first_layer[answer->place + 1] = (int)answer->end_layer;

@@ -288,7 +288,7 @@ status exec_leader_iterate(exec_leader *leader, int iteration, error_message *er
     TRY(fetch(leader, iteration, err));
     TRY(give_command(leader, iteration, err));
     exec_activity_set_phase(&run->endpoint->activity, iteration, EXEC_PHASE_DECISION);
-    exec_run_reports_read(&run->gathered, &run->ranks, exec_run_plan_in_force(run),
+    exec_run_reports_read(&run->answers, &run->ranks, exec_run_plan_in_force(run),
                           run->terms.layer_count, leader->iteration_memory, &leader->reports);
     for (int replica = 0; replica < leader->training.data_parallel; replica++) {
         leader->replicas[replica] = leader->learns ? leader->reports.layers[replica]

@@ -135,13 +135,12 @@ static status migrate(mover *at)
     return STATUS_OK;
 }
 
-/// Wakes and releases ranks, when nobody is in the midst of a migration any more.
+/// Wakes and releases ranks. All meet, so that nobody is in the midst of a migration any more.
 static status change_ranks(exec_run *run, const exec_run_plan *plan, error_message *err)
 {
-    const exec_transport *transport = run->endpoint->transport;
-    TRY(exec_group_barrier(&run->ranks.world, err));
     exec_run_ranks_activate(&run->ranks, &plan->placed);
-    return transport->regroup(run->endpoint, run->ranks.place, run->ranks.rank_count, err);
+    return run->endpoint->transport->regroup(run->endpoint, run->ranks.place, run->ranks.rank_count,
+                                             err);
 }
 
 /// Gives the device what has come, and makes the layers that come from nowhere.
@@ -292,10 +291,9 @@ static void put_releases(exec_leader *leader)
 
 static void read_answers(exec_leader *leader, exec_move_times *times)
 {
-    const exec_gathered *gathered = &leader->run.gathered;
-    for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_of(gathered, index);
-        const exec_move_answer *answer = exec_packet_take(&packet, sizeof *answer);
+    exec_packet *answers = &leader->run.answers;
+    while (answers->taken_bytes < answers->byte_count) {
+        const exec_move_answer *answer = exec_packet_take(answers, sizeof *answer);
         if (answer->free_ns > times->finish_ns) times->finish_ns = answer->free_ns;
         times->bytes += answer->bytes;
     }

@@ -34,15 +34,6 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report)
     if (layers->layer_count > 0) put_layers(packet, layers);
 }
 
-exec_packet exec_gathered_of(const exec_gathered *gathered, int index)
-{
-    unsigned char *bytes = gathered->bytes;
-    for (int before = 0; before < index; before++) {
-        bytes += gathered->sizes[before];
-    }
-    return (exec_packet){.bytes = bytes, .byte_count = gathered->sizes[index]};
-}
-
 /// The reports in the midst of being read.
 typedef struct reading {
     const exec_run_ranks *ranks;
@@ -195,7 +186,7 @@ static void read_rank(reading *at, int rank, exec_packet *packet)
     if (report->layers.layer_count > 0) read_layers(at, report, replica, packet);
 }
 
-void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
+void exec_run_reports_read(exec_packet *answers, const exec_run_ranks *ranks,
                            const exec_run_plan *plan, int layer_count, arena *memory,
                            exec_run_reports *reports)
 {
@@ -208,9 +199,8 @@ void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *
         .reports = &read,
     };
     make_timelines(&at);
-    for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_of(gathered, index);
-        read_rank(&at, gathered->group->rank[index], &packet);
+    for (int index = 0; index < ranks->awake.rank_count; index++) {
+        read_rank(&at, ranks->awake.rank[index], answers);
     }
     read.measured.loss /= ranks->replica_count;
     *reports = read;

@@ -2,9 +2,9 @@
 
 #include "base/arena.h"
 #include "exec/monotonic_clock.h"
-#include "exec/transport/transports.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,8 @@ void exec_inbox_reset(exec_inbox *inbox)
 
 exec_queued_message *exec_queued_message_make(int from, const exec_message *head)
 {
-    exec_queued_message *made = memory_array(1, sizeof *made + (size_t)head->payload_bytes);
+    const size_t lines = ((size_t)head->payload_bytes + sizeof *head - 1) / sizeof *head;
+    exec_queued_message *made = memory_array(1, sizeof *made + lines * sizeof *head);
     made->next = NULL;
     made->from = from;
     made->head = *head;
@@ -129,7 +130,11 @@ status exec_inbox_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
     if (head != NULL) *head = taken->head;
     if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
     free(taken);
-    return exec_transport_check_length(from, bytes, capacity_bytes, err);
+    if (bytes <= capacity_bytes) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
+                     " are expected",
+                     bytes, from, capacity_bytes);
 }
 
 bool exec_inbox_has(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)

@@ -1,5 +1,6 @@
 /// The messages that have come to a rank and that it has not asked for yet. One thread takes them,
-/// any other may put them in. The failure of the run ends its waits.
+/// any other may put them in. The failure of the run ends its waits. Over mpi one thread does both,
+/// and takes only what is there.
 #pragma once
 
 #include "exec/transport/transport.h"
@@ -7,16 +8,20 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { EXEC_INBOX_BUCKETS = 128 };
 
-/// A message on its way.
+/// A message on its way. Head and payload are one run of bytes, as it travels between processes.
 typedef struct exec_queued_message {
     struct exec_queued_message *next; // of the same list
     int from;
     exec_message head;
-    char payload[]; // [head.payload_bytes]
+    char payload[]; // [head.payload_bytes], and up to a multiple of the head's size zeros
 } exec_queued_message;
+_Static_assert(offsetof(exec_queued_message, payload) ==
+                   offsetof(exec_queued_message, head) + sizeof(exec_message),
+               "the payload follows the head");
 
 /// Must stay where it is. What stands below lock is read and written under it.
 typedef struct exec_inbox {

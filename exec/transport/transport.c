@@ -6,7 +6,6 @@
 #include "exec/transport/transports.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
 
 const char *const exec_transport_names[EXEC_TRANSPORT_COUNT] = {"local", "mpi", "tcp", "nccl"};
@@ -102,16 +101,6 @@ int64_t exec_transport_now_ns(const exec_endpoint *endpoint)
     return exec_monotonic_ns();
 }
 
-status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
-                                   error_message *err)
-{
-    if (bytes <= capacity_bytes) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND,
-                     "a message of %" PRId64 " bytes from rank %d, where at most %" PRId64
-                     " are expected",
-                     bytes, from, capacity_bytes);
-}
-
 static status find_runner(const char *name, exec_transport_runner **run, error_message *err)
 {
     const loadable *module = NULL;
@@ -137,12 +126,12 @@ status exec_transport_run(const char *name, const exec_transport_options *option
         complete.abandoned_rank_count = &abandoned_rank_count;
     }
     *complete.abandoned_rank_count = 0;
+    TRY(find_runner(name, &run, err));
     if (complete.speaks == NULL) {
         if (!process.has_run) process.speaks = launcher_rank() == 0;
         process.has_run = true;
         complete.speaks = &process.speaks;
     }
-    TRY(find_runner(name, &run, err));
     return run(&complete, body, context, err);
 }
 
@@ -172,7 +161,8 @@ status exec_transport_end(const char *name, status ended, error_message *err)
 {
     const struct timespec patience = {.tv_sec = 5};
     if (ended == STATUS_OK || exec_transport_is_leader(name)) return ended;
-    if (err != NULL) err->message[0] = '\0';
     nanosleep(&patience, NULL);
+    if (!process.has_run) return error_prefix(err, ended, "rank %d", launcher_rank());
+    if (err != NULL) err->message[0] = '\0';
     return ended;
 }

@@ -102,9 +102,8 @@ typedef struct exec_transport {
     bool (*has_failed)(const exec_endpoint *endpoint);
 
     /// Collective over the world. From now on only ranks with a place exchange messages of ops, and
-    /// only within their line: line_ranks ranks of the world after each other, one pipeline. A
-    /// transport with communicators splits the world's, never another. No message may be on its
-    /// way.
+    /// only within their line: line_ranks ranks of the world after each other, one pipeline. NCCL's
+    /// communicators are split from the world's, never from another. No message may be on its way.
     ///
     /// @param place [rank_count] in the order of the line's pipeline, from 0; -1: none. The same on
     ///              all ranks
@@ -189,7 +188,8 @@ bool exec_transport_is_leader(const char *name);
 
 /// What a process ends with: only the leader has a message. After a failure all others let it end
 /// first, within 5 s, because a launcher that sees one process fail ends all, before they have
-/// printed.
+/// printed. Who has not been ended by then, and has failed before the run, has met what the leader
+/// knows nothing of: a file that only its machine lacks. Its message is that, and names it.
 ///
 /// @return ended
 status exec_transport_end(const char *name, status ended, error_message *err);

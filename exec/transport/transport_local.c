@@ -35,8 +35,7 @@ struct world {
     exec_failure failure;
     pthread_mutex_t lock; // of what is below
     pthread_cond_t ended;
-    int running_count;
-    int user_count; // threads that may still look at the world; the last one frees it
+    int user_count; // threads that may still look at the world: of the ranks, and who watches them
 };
 
 /// The first failure is that of the run; the waits of all ranks end.
@@ -78,6 +77,7 @@ static void leave(world *all)
 {
     pthread_mutex_lock(&all->lock);
     const bool is_last = --all->user_count == 0;
+    pthread_cond_signal(&all->ended);
     pthread_mutex_unlock(&all->lock);
     if (!is_last) return;
     for (int rank = 0; rank < all->options.rank_count; rank++) {
@@ -103,10 +103,6 @@ static void *run_rank(void *argument)
         fail(all, &err);
     }
     atomic_store(&own->watched->has_ended, true);
-    pthread_mutex_lock(&all->lock);
-    all->running_count--;
-    pthread_cond_signal(&all->ended);
-    pthread_mutex_unlock(&all->lock);
     leave(all);
     return NULL;
 }
@@ -145,14 +141,12 @@ static void start(world *all)
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     for (int rank = 0; rank < all->options.rank_count; rank++) {
         pthread_mutex_lock(&all->lock);
-        all->running_count++;
         all->user_count++;
         pthread_mutex_unlock(&all->lock);
         pthread_t thread; // detached
         const int code = pthread_create(&thread, &attributes, run_rank, &all->ranks[rank]);
         if (code == 0) continue;
         pthread_mutex_lock(&all->lock);
-        all->running_count--;
         all->user_count--;
         pthread_mutex_unlock(&all->lock);
         error_message why;
@@ -175,7 +169,7 @@ static void watch_over(world *all)
                         .interrupt = all->options.interrupt};
     int64_t patience_end_ns = INT64_MAX;
     pthread_mutex_lock(&all->lock);
-    while (all->running_count > 0 && exec_monotonic_ns() < patience_end_ns) {
+    while (all->user_count > 1 && exec_monotonic_ns() < patience_end_ns) {
         const struct timespec until = exec_timespec_of(exec_monotonic_ns() + watch_every_ns);
         if (pthread_cond_timedwait(&all->ended, &all->lock, &until) == 0) continue;
         pthread_mutex_unlock(&all->lock);
@@ -198,7 +192,7 @@ status exec_transport_local_run(const exec_transport_options *options, exec_rank
     start(all);
     watch_over(all);
     pthread_mutex_lock(&all->lock);
-    *options->abandoned_rank_count = all->running_count;
+    *options->abandoned_rank_count = all->user_count - 1;
     pthread_mutex_unlock(&all->lock);
     const status ended = exec_failure_end(&all->failure, options, 0, err);
     leave(all);

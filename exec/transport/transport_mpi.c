@@ -1,7 +1,6 @@
 /// The transport between processes that a launcher has started, in the module dynmo_mpi.so.
 ///
-/// A message is one MPI message: its head and after it its payload, in lines of 64 bytes. Those of
-/// ops take a communicator of the active ranks, which is split from the world's.
+/// A message is one MPI message: its head and after it its payload, in lines of 64 bytes.
 ///
 /// MPI says by polling only that a message has come. So on one machine the sender also rings the
 /// receiver's bell, in memory that the processes share, and who waits sleeps until then. Between
@@ -15,6 +14,7 @@
 #include "exec/check.h"
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
+#include "exec/transport/inbox.h"
 #include "exec/transport/transports.h"
 #include "exec/transport/watch.h"
 
@@ -23,7 +23,6 @@
 #include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -37,23 +36,21 @@ static const int64_t nap_max_ns = 2000000;        // where no bell is rung, or m
 static const int64_t nap_alone_max_ns = 50000000; // where each message rings
 static const int64_t failure_leaves_ns = 1000000000;
 
-/// A message that comes, or goes. In the list of its kind until it has been taken, or has gone.
-typedef struct mpi_message {
-    struct mpi_message *next;
-    MPI_Request request; // MPI_REQUEST_NULL: it is there
-    int from;
-    exec_message head; // its first line
-    char payload[];
-} mpi_message;
-_Static_assert(offsetof(mpi_message, payload) == offsetof(mpi_message, head) + sizeof(exec_message),
-               "the payload follows the head, as in the message");
+/// A message that MPI still moves, here or away.
+typedef struct passing {
+    struct passing *next; // younger, of the same list
+    MPI_Request request;
+    int rank; // of the world, from whom or to whom
+    exec_queued_message *message;
+} passing;
 
-typedef struct message_list {
-    mpi_message *first; // oldest
-    mpi_message **end;  // where the next is hung
-} message_list;
+typedef struct passing_list {
+    passing *first; // oldest
+    passing **end;  // where the next is hung
+} passing_list;
 
 typedef struct mpi_world {
+    exec_inbox inbox; // first member
     const exec_transport_options *options;
     exec_endpoint *endpoint; // in the node's memory
     MPI_Comm node_comm;
@@ -61,17 +58,13 @@ typedef struct mpi_world {
     exec_watched *node; // ranks of this machine
     exec_watched *own;  // among them
     exec_watch watch;
-    int *node_index;  // [rank_count] -1: on another machine
-    bool is_alone;    // there is no other machine
-    MPI_Comm world;   // a duplicate of the launcher's
-    MPI_Comm active;  // that messages of ops take: world until it is split; or NULL
-    int *active_rank; // [rank_count] of ranks of the world; -1: released
-    int *world_rank;  // [rank_count] of active ranks
+    int *node_index; // [rank_count] -1: on another machine
+    bool is_alone;   // there is no other machine
+    MPI_Comm world;  // a duplicate of the launcher's
     MPI_Datatype line;
     uint32_t taken_count; // messages from this machine
-    message_list arrivals;
-    int coming_count; // arrivals that are not there yet
-    message_list leaving;
+    passing_list coming;
+    passing_list leaving;
     int64_t tended_ns;
     exec_failure failure;
 } mpi_world;
@@ -83,27 +76,24 @@ static struct {
     int rank;
 } process;
 
-static void append(message_list *list, mpi_message *last)
+static passing *hang(passing_list *list, int rank, exec_queued_message *message)
 {
-    last->next = NULL;
+    passing *last = memory_array(1, sizeof *last);
+    *last = (passing){.request = MPI_REQUEST_NULL, .rank = rank, .message = message};
     *list->end = last;
     list->end = &last->next;
+    return last;
 }
 
-static mpi_message *take_out(message_list *list, mpi_message **at)
+/// @return its message
+static exec_queued_message *take_out(passing_list *list, passing **at)
 {
-    mpi_message *taken = *at;
+    passing *taken = *at;
+    exec_queued_message *message = taken->message;
     *at = taken->next;
     if (taken->next == NULL) list->end = at;
-    return taken;
-}
-
-static mpi_message *make_message(int lines)
-{
-    const size_t bytes = offsetof(mpi_message, head) + (size_t)lines * LINE_BYTES;
-    mpi_message *made = memory_resize(NULL, bytes, 1);
-    made->request = MPI_REQUEST_NULL;
-    return made;
+    free(taken);
+    return message;
 }
 
 // What comes
@@ -115,16 +105,48 @@ static bool is_rung(const mpi_world *all)
     return (int32_t)(atomic_load(&all->own->bell) - all->taken_count) > 0;
 }
 
+/// Makes this the failure of the run on this rank, if it is the first.
+static bool take_failure(mpi_world *all, const exec_failure_note *failed)
+{
+    const bool is_first = exec_failure_take(&all->failure, failed);
+    if (is_first) atomic_store(&all->own->has_failed, true);
+    return is_first;
+}
+
+static void deliver(mpi_world *all, exec_queued_message *message)
+{
+    exec_failure_note failed;
+    if (message->head.key != exec_note_key(EXEC_NOTE_FAILURE)) {
+        exec_inbox_put(&all->inbox, message);
+        return;
+    }
+    memcpy(&failed, message->payload, sizeof failed);
+    (void)take_failure(all, &failed);
+    free(message);
+}
+
+/// Whether all older messages of its sender are here: they keep their order.
+static bool is_next(const mpi_world *all, const passing *one)
+{
+    const passing *oldest = all->coming.first;
+    while (oldest->rank != one->rank) {
+        oldest = oldest->next;
+    }
+    return oldest == one;
+}
+
 /// Lets MPI get on with messages that are under way. Of those that leave the oldest is asked after:
 /// they are done about in their order, and nobody waits for the others.
 static status push_on(mpi_world *all, error_message *err)
 {
     int is_done = 0;
-    mpi_message *next = all->coming_count > 0 ? all->arrivals.first : NULL;
-    for (; next != NULL; next = next->next) {
-        if (next->request == MPI_REQUEST_NULL) continue;
-        TRY_MPI(MPI_Test(&next->request, &is_done, MPI_STATUS_IGNORE));
-        all->coming_count -= is_done != 0;
+    for (passing **at = &all->coming.first; *at != NULL;) {
+        TRY_MPI(MPI_Test(&(*at)->request, &is_done, MPI_STATUS_IGNORE));
+        if (is_done != 0 && is_next(all, *at)) {
+            deliver(all, take_out(&all->coming, at));
+        } else {
+            at = &(*at)->next;
+        }
     }
     while (all->leaving.first != NULL) {
         TRY_MPI(MPI_Test(&all->leaving.first->request, &is_done, MPI_STATUS_IGNORE));
@@ -134,25 +156,23 @@ static status push_on(mpi_world *all, error_message *err)
     return STATUS_OK;
 }
 
-/// Takes in all that has come through a communicator.
-static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_message *err)
+/// Takes in what MPI has.
+static status probe(mpi_world *all, bool *has_found, error_message *err)
 {
     for (;;) {
         int is_there = 0;
         int lines = 0;
         MPI_Message message;
         MPI_Status found;
-        if (comm == MPI_COMM_NULL) return STATUS_OK;
-        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
+        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, TAG, all->world, &is_there, &message, &found));
         if (is_there == 0) return STATUS_OK;
         TRY_MPI(MPI_Get_count(&found, all->line, &lines));
-        mpi_message *coming = make_message(lines);
-        coming->from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
-        append(&all->arrivals, coming);
-        all->coming_count++;
-        if (all->node_index[coming->from] >= 0) all->taken_count++;
+        const int from = found.MPI_SOURCE;
+        const exec_message room = {.payload_bytes = (lines - 1) * (int64_t)LINE_BYTES};
+        passing *one = hang(&all->coming, from, exec_queued_message_make(from, &room));
+        if (all->node_index[from] >= 0) all->taken_count++;
         *has_found = true;
-        TRY_MPI(MPI_Imrecv(&coming->head, lines, all->line, &message, &coming->request));
+        TRY_MPI(MPI_Imrecv(&one->message->head, lines, all->line, &message, &one->request));
     }
 }
 
@@ -164,27 +184,14 @@ static status look(mpi_world *all, error_message *err)
     bool has_found = !all->is_alone;
     for (int vain = 0; vain < LOOKS_IN_VAIN && (has_found || is_rung(all)); vain++) {
         has_found = false;
-        TRY(look_at(all, all->active, &has_found, err));
-        if (all->active != all->world) TRY(look_at(all, all->world, &has_found, err));
+        TRY(probe(all, &has_found, err));
         if (has_found) vain = 0;
     }
     // What MPI moves in steps needs some before it is there.
-    for (int steps = 0; steps < 8 && all->coming_count > 0; steps++) {
+    for (int steps = 0; steps < 8 && all->coming.first != NULL; steps++) {
         TRY(push_on(all, err));
     }
     return all->leaving.first != NULL ? push_on(all, err) : STATUS_OK;
-}
-
-/// Where the first message with this key stands; NULL if it is not there. Messages of one sender
-/// keep their order, so one that is still coming hides those after it.
-static mpi_message **find(mpi_world *all, int from, uint64_t key)
-{
-    for (mpi_message **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
-        if ((*at)->from != from) continue;
-        if ((*at)->request != MPI_REQUEST_NULL) return NULL;
-        if ((*at)->head.key == key) return at;
-    }
-    return NULL;
 }
 
 // What goes
@@ -202,45 +209,25 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
 {
     const int64_t bytes = head->payload_bytes;
     const int64_t lines = 1 + (bytes + LINE_BYTES - 1) / LINE_BYTES;
-    const bool of_op = exec_message_is_of_op(head->key);
-    MPI_Comm comm = of_op ? all->active : all->world;
-    const int rank = of_op ? all->active_rank[to] : to;
     assert(bytes >= 0 && lines <= INT_MAX);
-    assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
-    mpi_message *sent = make_message((int)lines);
-    sent->head = *head;
-    sent->head.sent_ns = exec_monotonic_ns();
-    if (bytes > 0) memcpy(sent->payload, payload, (size_t)bytes);
-    memset(sent->payload + bytes, 0, (size_t)((lines - 1) * LINE_BYTES - bytes));
-    append(&all->leaving, sent);
-    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, rank, TAG, comm, &sent->request));
+    exec_queued_message *sent = exec_queued_message_of(all->endpoint->rank, head, payload);
+    passing *one = hang(&all->leaving, to, sent);
+    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, to, TAG, all->world, &one->request));
     if (all->node_index[to] >= 0) ring(&all->node[all->node_index[to]]);
     return push_on(all, err);
 }
 
 // Failure
 
-/// Makes this the failure of the run on this rank, and tells the others unless they have told it.
-/// What cannot be sent any more is not: the launcher ends those.
-static void fail(mpi_world *all, const exec_failure_note *failed, bool tells)
+/// Fails the run, and tells the others unless they have told it. What cannot be sent any more is
+/// not: the launcher ends those.
+static void fail(mpi_world *all, const exec_failure_note *failed)
 {
     const exec_message head = {.key = exec_note_key(EXEC_NOTE_FAILURE),
                                .payload_bytes = sizeof *failed};
-    if (!exec_failure_take(&all->failure, failed)) return;
-    atomic_store(&all->own->has_failed, true);
-    for (int rank = 0; tells && rank < all->endpoint->rank_count; rank++) {
-        if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
-    }
-}
-
-static void hear_failures(mpi_world *all)
-{
-    exec_failure_note failed;
+    if (!take_failure(all, failed)) return;
     for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
-        mpi_message **at = find(all, rank, exec_note_key(EXEC_NOTE_FAILURE));
-        if (at == NULL) continue;
-        memcpy(&failed, (*at)->payload, sizeof failed);
-        fail(all, &failed, false);
+        if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
     }
 }
 
@@ -250,10 +237,9 @@ static status tend(mpi_world *all, error_message *err)
     const int64_t now_ns = exec_monotonic_ns();
     const atomic_bool *interrupt = all->options->interrupt;
     exec_failure_note failed = {0};
-    hear_failures(all);
     if (now_ns - all->tended_ns >= tend_every_ns || (interrupt != NULL && atomic_load(interrupt))) {
         all->tended_ns = now_ns;
-        if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed, true);
+        if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed);
     }
     return exec_failure_tell(&all->failure, err);
 }
@@ -263,7 +249,7 @@ static status tend(mpi_world *all, error_message *err)
 /// Sleeps until something may have come, given the bell from before the last look.
 static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 {
-    const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL || is_rung(all);
+    const bool is_moving = all->coming.first != NULL || all->leaving.first != NULL || is_rung(all);
     const int64_t limit_ns = all->is_alone && !is_moving ? nap_alone_max_ns : *nap_ns;
     const struct timespec until = exec_timespec_of(exec_monotonic_ns() + limit_ns);
     if (*nap_ns < nap_max_ns) *nap_ns *= 2;
@@ -276,14 +262,13 @@ static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 }
 
 /// Waits until a message is there.
-static status await(mpi_world *all, int from, uint64_t key, mpi_message ***at, error_message *err)
+static status await(mpi_world *all, int from, uint64_t key, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
     for (;;) {
         const uint32_t bell = atomic_load(&all->own->bell);
         TRY(look(all, err));
-        *at = find(all, from, key);
-        if (*at != NULL) return STATUS_OK;
+        if (exec_inbox_has(all->endpoint, from, key, NULL)) return STATUS_OK;
         TRY(tend(all, err));
         atomic_store(&all->own->waits_for, from + 1);
         nap(all, bell, &nap_ns);
@@ -298,15 +283,12 @@ static status settle(mpi_world *all, error_message *err)
         const uint32_t bell = atomic_load(&all->own->bell);
         TRY(look(all, err));
         TRY(tend(all, err));
-        if (all->leaving.first != NULL) nap(all, bell, &nap_ns);
+        if (all->leaving.first == NULL) break;
+        atomic_store(&all->own->waits_for, all->leaving.first->rank + 1);
+        nap(all, bell, &nap_ns);
     }
-    return STATUS_OK;
-}
-
-static void note_move(mpi_world *all)
-{
     atomic_store(&all->own->waits_for, 0);
-    atomic_fetch_add_explicit(&all->own->move_count, 1, memory_order_relaxed);
+    return STATUS_OK;
 }
 
 // The table
@@ -318,34 +300,22 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
     assert(to >= 0 && to < endpoint->rank_count);
     TRY(exec_failure_tell(&all->failure, err));
     TRY(post(all, to, head, payload, err));
-    note_move(all);
+    exec_inbox_note_move(&all->inbox);
     return STATUS_OK;
 }
 
 static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
-    mpi_world *all = endpoint->state;
-    mpi_message **at = NULL;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code = await(all, from, key, &at, err);
-    note_move(all);
-    if (code != STATUS_OK) return code;
-    mpi_message *taken = take_out(&all->arrivals, at);
-    const int64_t bytes = taken->head.payload_bytes;
-    if (head != NULL) *head = taken->head;
-    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
-    free(taken);
-    return exec_transport_check_length(from, bytes, capacity_bytes, err);
+    TRY(await(endpoint->state, from, key, err));
+    return exec_inbox_receive(endpoint, from, key, head, payload, capacity_bytes, err);
 }
 
 /// What MPI refuses here it refuses the next receive too, which can say so.
 static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
-    mpi_world *all = endpoint->state;
-    mpi_message **at = look(all, NULL) == STATUS_OK ? find(all, from, key) : NULL;
-    if (at != NULL && head != NULL) *head = (*at)->head;
-    return at != NULL;
+    return look(endpoint->state, NULL) == STATUS_OK && exec_inbox_has(endpoint, from, key, head);
 }
 
 /// Messages do not wake it, so that it wakes when it wants to. But MPI gets on with what it has to
@@ -357,7 +327,7 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
     atomic_store(&all->own->sleep_until_ns, until_ns);
     for (int64_t now_ns = exec_monotonic_ns(); code == STATUS_OK && now_ns < until_ns;
          now_ns = exec_monotonic_ns()) {
-        const bool is_moving = all->coming_count > 0 || all->leaving.first != NULL;
+        const bool is_moving = all->coming.first != NULL || all->leaving.first != NULL;
         const int64_t step_ns = is_moving ? nap_max_ns / 2 : tend_every_ns;
         const struct timespec until =
             exec_timespec_of(until_ns - now_ns > step_ns ? now_ns + step_ns : until_ns);
@@ -367,7 +337,7 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
         if (code == STATUS_OK) code = tend(all, err);
     }
     atomic_store(&all->own->sleep_until_ns, 0);
-    note_move(all);
+    exec_inbox_note_move(&all->inbox);
     return code;
 }
 
@@ -381,29 +351,6 @@ static bool mpi_has_failed(const exec_endpoint *endpoint)
     return false;
 }
 
-/// All ranks come before the first blocks in MPI's collective, which does not see failures.
-static status mpi_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
-                          error_message *err)
-{
-    (void)line_ranks;
-    mpi_world *all = endpoint->state;
-    int active_count = 0;
-    TRY(settle(all, err));
-    TRY(exec_transport_meet(endpoint, err));
-    for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        all->active_rank[rank] = place[rank] >= 0 ? active_count : -1;
-        if (place[rank] >= 0) all->world_rank[active_count++] = rank;
-    }
-    if (all->active != all->world && all->active != MPI_COMM_NULL) {
-        TRY_MPI(MPI_Comm_free(&all->active));
-    }
-    TRY_MPI(MPI_Comm_split(all->world, place[endpoint->rank] >= 0 ? 0 : MPI_UNDEFINED,
-                           endpoint->rank, &all->active));
-    if (all->active == MPI_COMM_NULL) return STATUS_OK;
-    TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));
-    return STATUS_OK;
-}
-
 static const exec_transport transport_mpi = {
     .name = "mpi",
     .send = mpi_send,
@@ -412,7 +359,7 @@ static const exec_transport transport_mpi = {
     .sleep_until = mpi_sleep_until,
     .now_ns = exec_transport_now_ns,
     .has_failed = mpi_has_failed,
-    .regroup = mpi_regroup,
+    .regroup = exec_transport_regroup,
 };
 
 // Begin and end of a run
@@ -504,24 +451,19 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
 {
     const int rank_count = all->options->rank_count;
     all->node_index = arena_array(memory, (size_t)rank_count, sizeof *all->node_index);
-    all->active_rank = arena_array(memory, (size_t)rank_count, sizeof *all->active_rank);
-    all->world_rank = arena_array(memory, (size_t)rank_count, sizeof *all->world_rank);
-    all->arrivals.end = &all->arrivals.first;
+    all->coming.end = &all->coming.first;
     all->leaving.end = &all->leaving.first;
     TRY(find_node(all, err));
     TRY(join_node(all, err));
-    for (int rank = 0; rank < rank_count; rank++) {
-        all->active_rank[rank] = all->world_rank[rank] = rank;
-    }
     TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all->world));
     TRY_MPI(MPI_Comm_set_errhandler(all->world, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Type_contiguous(LINE_BYTES, MPI_BYTE, &all->line));
     TRY_MPI(MPI_Type_commit(&all->line));
-    all->active = all->world;
     all->endpoint->transport = &transport_mpi;
     all->endpoint->rank = process.rank;
     all->endpoint->rank_count = rank_count;
     all->endpoint->state = all;
+    exec_inbox_init(&all->inbox, all->own, &all->failure);
     TRY_MPI(MPI_Barrier(all->world)); // all know their names before anybody looks after others
     return STATUS_OK;
 }
@@ -534,12 +476,7 @@ static status close_world(mpi_world *all, error_message *err)
     TRY(settle(all, err));
     TRY(exec_transport_meet(all->endpoint, err));
     TRY(settle(all, err));
-    while (all->arrivals.first != NULL) {
-        free(take_out(&all->arrivals, &all->arrivals.first));
-    }
-    if (all->active != all->world && all->active != MPI_COMM_NULL) {
-        TRY_MPI(MPI_Comm_free(&all->active));
-    }
+    exec_inbox_reset(&all->inbox);
     TRY_MPI(MPI_Comm_free(&all->world));
     TRY_MPI(MPI_Type_free(&all->line));
     TRY_MPI(MPI_Win_free(&all->window));
@@ -579,12 +516,15 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     mpi_world all = {.options = options};
     arena *memory = arena_create(4096);
     status code = create_world(&all, memory, err);
-    if (code == STATUS_OK) {
+    if (code != STATUS_OK) { // others may wait inside MPI for this rank, and none can be told
+        *options->speaks = process.has_failed = true;
+        (void)error_prefix(err, code, "rank %d", process.rank);
+    } else {
         code = body(all.endpoint, context, &own.why);
         if (code == STATUS_OK) code = close_world(&all, &own.why);
         if (code != STATUS_OK) {
             exec_activity_blame(&all.endpoint->activity, process.rank, code, &own.why);
-            fail(&all, &own, true);
+            fail(&all, &own);
             code = leave_failed(&all, err);
         }
     }

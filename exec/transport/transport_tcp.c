@@ -16,7 +16,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -37,9 +36,6 @@ typedef struct peer {
     size_t come_bytes;           // head and payload
     bool has_ended;              // nothing comes any more
 } peer;
-_Static_assert(offsetof(exec_queued_message, payload) ==
-                   offsetof(exec_queued_message, head) + sizeof(exec_message),
-               "the payload follows the head, as on the wire");
 
 typedef struct tcp_world {
     exec_inbox inbox; // first member

@@ -19,17 +19,13 @@ uint64_t exec_note_key(exec_note what);
 /// Collective over the world: returns when all ranks have come, by messages to rank 0 and back.
 status exec_transport_meet(exec_endpoint *endpoint, error_message *err);
 
-/// As exec_transport.regroup where there is nothing to split. Ranks meet as they do where there is,
-/// so that one which does not come is missed.
+/// As exec_transport.regroup where there is nothing to split. Ranks meet: one that does not come is
+/// missed, and nobody is in the midst of anything any more.
 status exec_transport_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
                               error_message *err);
 
 /// As exec_transport.now_ns: the machine's monotonic clock.
 int64_t exec_transport_now_ns(const exec_endpoint *endpoint);
-
-/// STATUS_BACKEND for a message that is longer than expected, naming both lengths.
-status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
-                                   error_message *err);
 
 /// What the modules of mpi and nccl hand over.
 typedef struct exec_transport_module {

@@ -47,6 +47,19 @@ static int first_busy(const exec_watch *watch)
     return -1;
 }
 
+/// The first rank that waits for what shall come soon, or -1: one that is released waits for as
+/// long as the others do without it.
+static int first_waiting(const exec_watch *watch)
+{
+    for (int index = 0; index < watch->rank_count; index++) {
+        const exec_activity *activity = &watch->ranks[index].endpoint.activity;
+        if (waits(watch, index) && atomic_load(&activity->what) != EXEC_PHASE_RELEASED) {
+            return index;
+        }
+    }
+    return -1;
+}
+
 /// Whether a rank has got on since the last look, or sleeps until a moment that has not come yet.
 static bool has_moved(exec_watch *watch, int64_t now_ns)
 {
@@ -72,16 +85,13 @@ static int awaited_index(const exec_watch *watch, int index)
     return -1;
 }
 
-/// Where no rank can go on: who waits for whom, in a circle or for one that has ended.
-static status tell_waits(const exec_watch *watch, error_message *why)
+/// Where no rank can go on, this one neither: who waits for whom, in a circle or for one that has
+/// ended.
+static status tell_waits(const exec_watch *watch, int index, error_message *why)
 {
     char text[EXEC_ACTIVITY_BYTES];
     char chain[sizeof why->message] = "";
     size_t length = 0;
-    int index = 0;
-    while (!waits(watch, index)) {
-        index++; // some rank waits, or the run would have ended
-    }
     // After as many steps as there are ranks this is one of the circle, or the last before its end.
     for (int step = 0; step < watch->rank_count; step++) {
         const int next = awaited_index(watch, index);
@@ -120,8 +130,9 @@ status exec_watch_look(exec_watch *watch, exec_failure_note *note)
     // A machine that stood still, or a job that was stopped and goes on, is not a quiet run.
     watch->quiet_ns += passed_ns < look_max_ns ? passed_ns : look_max_ns;
     if (busy < 0) {
-        if (!all_waited || watch->quiet_ns < watch->waiting_ns) return STATUS_OK;
-        return tell_waits(watch, &note->why);
+        const int waiting = first_waiting(watch);
+        if (!all_waited || waiting < 0 || watch->quiet_ns < watch->waiting_ns) return STATUS_OK;
+        return tell_waits(watch, waiting, &note->why);
     }
     if (watch->quiet_ns < watch->watchdog_ns) return STATUS_OK;
     char text[EXEC_ACTIVITY_BYTES];

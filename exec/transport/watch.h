@@ -54,7 +54,8 @@ typedef struct exec_watch {
     exec_watched *ranks; // [rank_count]
     int rank_count;
     int64_t watchdog_ns;          // how long nothing may move while a rank is busy
-    int64_t waiting_ns;           // how long nothing may move while all ranks wait
+    int64_t waiting_ns;           // how long nothing may move while all ranks wait, one at least
+                                  // that is not released
     const atomic_bool *interrupt; // of the options
     int64_t looked_ns;            // at the last look; 0: there was none
     int64_t quiet_ns;             // for so long nothing has moved

@@ -266,6 +266,8 @@ unplayed dynamism.case 's/"training":{/"dynamism":{"case":"freezing"},&/' --devi
 refuse 2 "--device: unknown 'gpu'; known: timed, cpu, cuda" train.json --device gpu
 refuse 2 "--transport: unknown 'udp'; known: local, mpi, tcp, nccl" train.json --transport udp
 refuse 2 "--clock: unknown 'wall'; known: nominal, queue, real" train.json --clock wall
+refuse 2 '--record: of 3 iterations none follows a warm-up of 3' \
+    train.json --device cpu --clock real --iterations 3 --warmup 3 --record none.db
 refuse 2 '--record and --store both name one.db; they need two files' \
     train.json --device cpu --record one.db --store one.db
 (

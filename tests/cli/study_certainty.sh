@@ -98,7 +98,7 @@ sed 's/slow.csv/nowhere.csv/' taught.json >nowhere.json
 [ "$(rate_of nowhere.json)" = "$(rate_of taught.json)" ] || fail 'runs without a hardware'
 sed 's/mixtral-8x7b/no-such-model/' slow.csv >unknown.csv
 sed 's/slow.csv/unknown.csv/' taught.json >unknown.json
-refuse 2 'unknown.csv: no run can be modelled: no-such-model: No such file or directory' unknown.json
+refuse 2 "unknown.csv: no run can be modelled: no-such-model: No such file or directory; and no shipped model is named 'no-such-model'" unknown.json
 sed 's/slow.csv/missing.csv/' taught.json >no_file.json
 refuse 1 'missing.csv: No such file or directory' no_file.json
 

@@ -1,4 +1,5 @@
-/// watch: who hangs and who waits in vain is named; who moves, sleeps or has ended is not.
+/// watch: who hangs and who waits in vain is named; who moves, sleeps, has ended or is released is
+/// not.
 #include "exec/transport/watch.h"
 #include "tests/test.h"
 
@@ -74,6 +75,15 @@ TEST_BETWEEN(a_wait_for_a_rank_elsewhere_is_told_too, watch_two_ranks, NULL)
     assert_int_equal(look_after(2 * watchdog_ns), STATUS_BACKEND);
 
     assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
+}
+
+TEST_BETWEEN(a_released_rank_waits_as_long_as_the_others_go_on_elsewhere, watch_two_ranks, NULL)
+{
+    wait_for(0, 3);
+    exec_activity_set_phase(&ranks[0].endpoint.activity, 0, EXEC_PHASE_RELEASED);
+    atomic_store(&ranks[1].has_ended, true);
+
+    assert_ok(look_after(100 * watchdog_ns));
 }
 
 TEST_BETWEEN(a_rank_that_moves_or_sleeps_to_an_end_is_no_hang, watch_two_ranks, NULL)

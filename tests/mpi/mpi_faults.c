@@ -35,6 +35,15 @@ static status wait_for(exec_endpoint *endpoint, int from, error_message *err)
     return endpoint->transport->receive(endpoint, from, key, NULL, NULL, 0, err);
 }
 
+/// More than leaves before the receiver takes it.
+static status send_long(exec_endpoint *endpoint, int to, error_message *err)
+{
+    static const char payload[1 << 22];
+    const exec_message head = {.key = exec_message_key(EXEC_MESSAGE_REPORT, 12, 3, 5),
+                               .payload_bytes = sizeof payload};
+    return endpoint->transport->send(endpoint, to, &head, payload, err);
+}
+
 static status meet(exec_endpoint *endpoint, const fault *met, error_message *err)
 {
     if (strcmp(met->name, "dies") == 0) kill(getpid(), SIGKILL);
@@ -42,7 +51,7 @@ static status meet(exec_endpoint *endpoint, const fault *met, error_message *err
     if (strcmp(met->name, "stops") == 0) raise(SIGSTOP);
     if (strcmp(met->name, "interrupts") == 0) kill(getppid(), SIGINT);
     if (strcmp(met->name, "terminates") == 0) kill(getppid(), SIGTERM);
-    if (strcmp(met->name, "hangs") == 0) hang();
+    if (strcmp(met->name, "hangs") == 0 || strcmp(met->name, "ignores") == 0) hang();
     if (strcmp(met->name, "fails") != 0) return wait_for(endpoint, met->rank, err);
     return error_set(err, STATUS_NO_MEMORY, "out of memory for 99 bytes");
 }
@@ -68,6 +77,7 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
         return wait_for(endpoint, (rank + 1) % endpoint->rank_count, err);
     }
     if (rank == met->rank) return meet(endpoint, met, err);
+    if (strcmp(met->name, "ignores") == 0) return send_long(endpoint, met->rank, err);
     if (rank % 2 == 0) return wait_for(endpoint, met->rank, err);
     const int64_t far_ns = endpoint->transport->now_ns(endpoint) + 3600 * INT64_C(1000000000);
     // Where nothing shall move, sleeping to an end is not right: it would be waited for.

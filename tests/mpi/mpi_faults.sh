@@ -6,6 +6,7 @@
 set -eu
 program=$1
 transport=$2
+before='' # a script that starts it
 launch=$(dirname "$0")/launch
 [ "$transport" = mpi ] || launch=${launch}_$transport
 folder=$(mktemp -d)
@@ -34,7 +35,7 @@ tell() { # tell OUT RANKS FAULT RANK MESSAGE
     out=$1
     shift
     code=0
-    timeout -k 10 240 "$launch" "$1" "$program" "$transport" "$1" "$2" "$3" >"$out" 2>&1 || code=$?
+    timeout -k 10 240 "$launch" "$1" ${before:+sh "$before"} "$program" "$transport" "$1" "$2" "$3" >"$out" 2>&1 || code=$?
     if [ "$code" -eq 77 ]; then
         cat "$out"
         exit 77
@@ -58,6 +59,7 @@ expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
 expect 4 fails 0 "rank 0, $op 1: out of memory for 99 bytes"
 expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 2 s"
 expect 4 hangs 0 "rank 0, $op 1: hangs: no rank has moved for 2 s"
+expect 4 ignores 2 "rank 2, $op 3: hangs: no rank has moved for 2 s"
 expect 4 interrupts 1 interrupted
 expect 4 terminates 1 interrupted
 if [ "$transport" = tcp ]; then
@@ -75,6 +77,17 @@ expect 4 leaves 1 'named by mpirun'
 expect 4 stops 1 "rank 1, $op 2: hangs: no rank has moved for 2 s"
 expect 2 waits 0 "rank 0, $op 1 waits for rank 1; rank 1, $op 2 waits for rank 0"
 ended
+
+# One rank does not get as far as the others: it cannot share memory.
+cat >"$folder/lame" <<'END'
+# Usage: lame PROGRAM [ARGUMENT]...
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export OMPI_MCA_osc=^sm
+exec "$@"
+END
+before=$folder/lame
+expect 2 starts 1 'rank 1: MPI_Win_allocate_shared.* failed in .*'
+ended
+before=''
 
 # As if every two ranks had a machine of their own.
 export DYNMO_NODE_RANKS=2

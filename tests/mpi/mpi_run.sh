@@ -128,6 +128,17 @@ fi
 "$launch" 4 "$dynmo" run none.json --transport "$transport" >out 2>err && fail 'a study that is not there'
 once 'none.json: No such file or directory'
 
+# Only one rank lacks a file: the leader cannot say it.
+cat >apart <<'END'
+# apart COMMAND...: rank 1 is in a folder without the text.
+if [ "${OMPI_COMM_WORLD_RANK:-${RANK:-0}}" = 1 ]; then cd bare; fi
+exec "$@"
+END
+mkdir bare
+cp train.json tiny.json bare
+"$launch" 4 sh ./apart "$dynmo" run train.json --device cpu --transport "$transport" >out 2>err && fail 'no text'
+once 'rank 1: text.txt: No such file or directory'
+
 # A rank dies in the middle: the others end, and what was recorded can be read.
 "$launch" 4 "$dynmo" run train.json --device cpu --iterations 1000000 --transport "$transport" \
     --record died.db >out 2>err &
