@@ -52,7 +52,7 @@ static thread_local bool has_context;
 
 namespace gpu
 {
-gpu_emulation behaviour = {1, 8, 50, 4096, 0, false};
+gpu_emulation behaviour = {1, 8, 50, 4096, 0, false, false};
 
 unsigned draw(unsigned below)
 {
