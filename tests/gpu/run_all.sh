@@ -30,7 +30,7 @@ shares='4 5 4 3 3 3 2'
 read_arguments "$@"
 
 if [ -n "${SMOKE:-}" ]; then
-    smoke=--smoke bits_model='3 16 2 64 1 4 4' model=${MODEL:-'3 16 2 32 1 4 6'} probed='--seconds 0.001 --bytes 65536 --tokens 16 --precision fp32'
+    smoke=--smoke bits_model='3 16 2 64 1 4 4' model=${MODEL:-'3 16 2 32 1 4 6'} probed='--seconds 0.001 --bytes 4194304 --tokens 16 --precision fp32'
     : "${TOLERANCE:=10}" "${HARDWARE:=cpu-core}"
 else
     # Layers, width, heads, tokens of a sequence, sequences of a microbatch, microbatches, iterations. Ops of the

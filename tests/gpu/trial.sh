@@ -84,10 +84,10 @@ within() { # within SECONDS OPTION...: what must not fail
 steps() { grep -c "\"step\":\"$1\",.*\"outcome\":\"$2\"" "$work/slow/within/results.jsonl" || true; }
 within 1 --stage 1
 grep -q '^not run: kernels$' "$work/said" || fail 'no time at all'
-within 26 --stage 2 --stage 1
-[ "$(steps training 'not run') $(steps training passed) $(steps kernels passed)" = '1 1 1' ] || fail 'what was left'
-within 100 --stage 1 --stage 2
-[ "$(steps training passed) $(steps kernels passed)" = '1 1' ] || fail 'steps are repeated'
+within 20 --stage 2 --stage 1
+[ "$(steps training 'not run')" -ge 1 ] || fail 'a step without enough time'
+within 200 --stage 1 --stage 2
+[ "$(steps training passed) $(steps kernels passed)" = '1 1' ] || fail 'steps are repeated, or left out'
 grep '"step":"same-bits-bits"' "$work/slow/within/results.jsonl" | tail -n 1 | grep -q '"passed".*"says":"8 runs' ||
     fail 'a second call'
 
@@ -100,3 +100,8 @@ several 1 4
 several 2 2
 grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'messages between GPUs'
 grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'
+
+# Links between GPUs, as `dynmo probe` measures them: 3 ranks have 3, each of 8 sizes from 64 bytes to 1 MiB.
+"$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware h100-sxm --model gpt-bytes --tokens 16 \
+    --seconds 0.001 --bytes 4194304 --precision fp32 --json >"$work/said" 2>&1 || fail 'links over NCCL'
+[ "$(grep -o '"name":"message"' "$work/said" | wc -l)" -eq 24 ] || fail 'not 3 pairs x 8 sizes over NCCL'
