@@ -38,8 +38,9 @@ typedef struct exec_measurement {
 void exec_probe_tell(int64_t *samples, int count, exec_measurement *measured);
 
 /// Measures anything but messages: once unseen, then until budget_ns has passed, at least
-/// EXEC_PROBE_SAMPLES_MIN times. A backend that marks its own time is asked for it; of others the
-/// clock is read around the work and its end. Operands are small numbers that are not all alike.
+/// EXEC_PROBE_SAMPLES_MIN times. A backend that marks its own time is asked for it, with the same
+/// work before each sample, so that it does not wait for the host; of others the clock is read
+/// around the work and its end. Operands are random numbers.
 ///
 /// @return what the backend returns
 status exec_probe_measure(exec_kernels *kernels, int64_t budget_ns, exec_measurement *measured,

@@ -251,6 +251,7 @@ static status measure_rank(exec_endpoint *endpoint, void *context, error_message
     status result = open_memory(&own, of, err);
     if (result == STATUS_OK) result = measure_pairs(&own, of->size_max, err);
     if (result == STATUS_OK) result = gather(&own, of, err);
+    if (result != STATUS_OK) exec_endpoint_abandon(endpoint);
     close_memory(&own);
     return result;
 }

@@ -251,12 +251,6 @@ static status lead(exec_leader *leader, error_message *err)
     return exec_run_give_command(&leader->run, err);
 }
 
-/// A device is closed after a failure only when no message holds its memory any more.
-static void abandon(exec_endpoint *endpoint)
-{
-    if (endpoint->transport->abandon != NULL) endpoint->transport->abandon(endpoint);
-}
-
 static status lead_run(exec_endpoint *endpoint, const exec_training *execution, arena *memory,
                        bal_training_result *result, error_message *err)
 {
@@ -264,7 +258,7 @@ static status lead_run(exec_endpoint *endpoint, const exec_training *execution, 
     status led = leader_open(leader, endpoint, execution, memory, err);
     if (led == STATUS_OK) led = lead(leader, err);
     if (led == STATUS_OK) *result = leader->ledger.result;
-    if (led != STATUS_OK) abandon(endpoint);
+    if (led != STATUS_OK) exec_endpoint_abandon(endpoint);
     leader_close(leader);
     free(leader);
     return led;
@@ -276,7 +270,7 @@ static status follow(exec_endpoint *endpoint, const exec_training *training, err
     exec_run *run = memory_array(1, sizeof *run);
     status followed = exec_run_open(run, endpoint, training, NULL, err);
     if (followed == STATUS_OK) followed = exec_run_follow(run, err);
-    if (followed != STATUS_OK) abandon(endpoint);
+    if (followed != STATUS_OK) exec_endpoint_abandon(endpoint);
     exec_run_close(run);
     free(run);
     return followed;

@@ -136,6 +136,12 @@ static inline int64_t exec_endpoint_now_ns(const exec_endpoint *endpoint)
     return endpoint->transport->now_ns(endpoint);
 }
 
+/// A device is closed after a failure only when no message holds its memory any more.
+static inline void exec_endpoint_abandon(exec_endpoint *endpoint)
+{
+    if (endpoint->transport->abandon != NULL) endpoint->transport->abandon(endpoint);
+}
+
 typedef struct exec_transport_options {
     int rank_count;            // of the world; what the launcher has started, if it has
     int64_t watchdog_ns;       // the run has failed where nothing has moved for so long

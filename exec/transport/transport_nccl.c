@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/launcher.h"
 #include "base/loadable.h"
-#include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
 #include "exec/monotonic_clock.h"
@@ -62,6 +61,13 @@ typedef struct nccl_world {
     void *context;
 } nccl_world;
 
+/// With NCCL's own words on what went wrong last, which name ranks, GPUs and variables.
+static status nccl_failure(const char *what, ncclResult_t result, error_message *err)
+{
+    return error_set(err, STATUS_BACKEND, "%.80s failed: %s. %.130s", what,
+                     ncclGetErrorString(result), ncclGetLastError(NULL));
+}
+
 /// Calls NCCL for a `world`, unless its communicators have been aborted.
 #define TRY_NCCL(call)                                                                             \
     do {                                                                                           \
@@ -71,7 +77,7 @@ typedef struct nccl_world {
         pthread_mutex_unlock(&world->lock);                                                        \
         if (try_is_over) return tell_abort(world, err);                                            \
         if (try_result != ncclSuccess && try_result != ncclInProgress) {                           \
-            return CHECK_FAILED(err, #call, ncclGetErrorString(try_result));                       \
+            return nccl_failure(#call, try_result, err);                                           \
         }                                                                                          \
     } while (0)
 
@@ -104,9 +110,7 @@ static status settle(nccl_world *world, ncclComm_t communicator, error_message *
         ncclResult_t state = ncclSuccess;
         TRY_NCCL(ncclCommGetAsyncError(communicator, &state));
         if (state == ncclSuccess) return STATUS_OK;
-        if (state != ncclInProgress) {
-            return error_set(err, STATUS_BACKEND, "NCCL failed: %s", ncclGetErrorString(state));
-        }
+        if (state != ncclInProgress) return nccl_failure("NCCL", state, err);
         const int64_t now_ns = exec_monotonic_ns();
         if (now_ns - begin_ns > world->watchdog_ns) {
             return error_set(err, STATUS_BACKEND, "NCCL has not begun what it was told for %.3g s",

@@ -136,6 +136,86 @@ TEST(the_capacity_is_found_to_the_step)
     assert_int_equal(backend.held, 0);
 }
 
+/// A backend with a clock of its own that notes what it is told: w for work, 0 and 1 for marks, a
+/// point for the end.
+typedef struct marking_backend {
+    exec_kernels kernels;
+    exec_kernel_table table;
+    char told[64];
+    size_t told_count;
+} marking_backend;
+
+static void note(exec_kernels *kernels, char what)
+{
+    marking_backend *of = (marking_backend *)kernels;
+    assert_true(of->told_count < sizeof of->told - 1);
+    of->told[of->told_count++] = what;
+}
+
+static status marking_finish(exec_kernels *kernels, error_message *err)
+{
+    note(kernels, '.');
+    return STATUS_OK;
+}
+
+static status marking_allocate(exec_kernels *kernels, size_t bytes, void **held, error_message *err)
+{
+    *held = kernels;
+    return STATUS_OK;
+}
+
+static void marking_release(exec_kernels *kernels, void *held)
+{
+}
+
+static void marking_to_device(exec_kernels *kernels, void *to, const void *from, size_t bytes)
+{
+}
+
+static void marking_to_values(exec_kernels *kernels, const float *from, void *to, size_t count)
+{
+}
+
+static void marking_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a,
+                           const void *b, void *c)
+{
+    note(kernels, 'w');
+}
+
+static status marking_mark(exec_kernels *kernels, int number)
+{
+    note(kernels, (char)('0' + number));
+    return STATUS_OK;
+}
+
+static int64_t marking_mark_ns(exec_kernels *kernels, int number)
+{
+    return 7;
+}
+
+/// Else what the host takes to enqueue it would count as the device's time.
+TEST(the_same_work_keeps_a_device_busy_until_it_is_measured)
+{
+    marking_backend backend = {.table = {.finish = marking_finish,
+                                         .allocate = marking_allocate,
+                                         .release = marking_release,
+                                         .to_device = marking_to_device,
+                                         .to_values = marking_to_values,
+                                         .matmul = marking_matmul,
+                                         .mark = marking_mark,
+                                         .mark_ns = marking_mark_ns}};
+    exec_measurement product = {.kind = EXEC_PROBE_PRODUCT,
+                                .shape = {.rows = 2, .columns = 2, .inner = 2}};
+    backend.kernels.table = &backend.table;
+
+    assert_ok(exec_probe_measure(&backend.kernels, 0, &product, NULL));
+
+    assert_string_equal(backend.told, ".." // two operands
+                                      "w0w1.w0w1.w0w1.w0w1.w0w1.w0w1.");
+    assert_int_equal(product.median_ns, 7);
+    assert_int_equal(product.count, EXEC_PROBE_SAMPLES_MIN);
+}
+
 TEST(a_real_backend_is_measured)
 {
     exec_kernels *kernels = NULL;

@@ -1,38 +1,56 @@
 # shellcheck shell=sh disable=SC2154,SC2034
-# What tests/gpu/run_all.sh and tests/multigpu/run_all.sh share. They set root and stage_count, define stage_N for
-# each and end with run_stages, which ends with 0 if nothing failed.
+# What tests/gpu/run_all.sh and tests/multigpu/run_all.sh share. They set root and shares, a number for each stage, define
+# stage_N for each and end with run_stages, which ends with 0 if nothing failed.
 
 stage_seconds=${STAGE_SECONDS:-480}
-failed=0
+failed=0 not_run=''
+packing_seconds=10 # of --within: to end a program and pack what there is
 device=${DEVICE:-cuda}
 case $device in
 cuda) computes='--device cuda --precision bf16' dtype=bfloat16 ;;
 *) computes="--device $device" dtype=float32 ;;
 esac
 
-# read_arguments RESULTS [BIN] [--stage N]: sets results, bin and stages_to_run, and makes work.
+usage='run_all.sh RESULTS [BIN] [--stage N]... [--within SECONDS]'
+
+# is_number WORD LOW HIGH
+is_number() {
+    case $1 in
+    '' | 0?* | *[!0-9]* | ??????*) return 1 ;;
+    esac
+    [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]
+}
+
+refuse() {
+    echo "$*" >&2
+    exit 2
+}
+
+# read_arguments: sets results, bin, stages_to_run and all_end, when --within is over, and makes work.
 read_arguments() {
-    results='' bin='' stages_to_run=$(seq "$stage_count")
+    results='' bin='' stages_to_run='' all_end=''
+    stage_count=$(echo "$shares" | wc -w)
     while [ $# -gt 0 ]; do
         case $1 in
         --stage)
-            stages_to_run=${2:?--stage: which of 1 to $stage_count}
-            case $stages_to_run in
-            [!1-9]* | ?*[!0-9]* | ??*) stages_to_run=0 ;;
-            esac
-            if [ "$stages_to_run" -lt 1 ] || [ "$stages_to_run" -gt "$stage_count" ]; then
-                echo "--stage $2: there are stages 1 to $stage_count" >&2
-                exit 2
-            fi
+            is_number "${2:-}" 1 "$stage_count" || refuse "--stage ${2:-}: there are stages 1 to $stage_count"
+            stages_to_run="$stages_to_run $2"
+            shift
+            ;;
+        --within)
+            is_number "${2:-}" 1 99999 || refuse "--within ${2:-}: how many seconds, 1 to 99999"
+            all_end=$(($(date +%s) + $2 - packing_seconds))
             shift
             ;;
         *) if [ -z "$results" ]; then results=$1; else bin=$1; fi ;;
         esac
         shift
     done
-    mkdir -p "${results:?usage: run_all.sh RESULTS [BIN] [--stage N]}"
+    : "${stages_to_run:=$(seq "$stage_count")}"
+    mkdir -p "${results:?usage: $usage}"
     results=$(cd "$results" && pwd)
     work=$(mktemp -d)
+    : >>"$results/runs.jsonl"
     trap 'rm -rf "$work"' EXIT
 }
 
@@ -81,19 +99,52 @@ folder_of() {
 
 run_stages() {
     find_programs
-    for number in $stages_to_run; do
-        begin_stage "$number"
-        if [ "$device" = cuda ] && [ ! -f "$bin/emulated" ]; then open_gpu; fi
-        "stage_$number"
-        end_stage "$number"
+    is_open='' late_stages=''
+    # shellcheck disable=SC2086 # a list of words
+    set -- $stages_to_run
+    while [ $# -gt 0 ]; do
+        play_stage "$1" "$(time_of_stage "$@")"
+        shift
     done
+    if [ -n "$late_stages" ] && [ $((all_end - $(date +%s))) -gt 0 ]; then
+        not_run=''
+        for number in $late_stages; do
+            play_stage "$number" $((all_end - $(date +%s)))
+        done
+    fi
+    if [ -n "$not_run" ]; then echo "not run:$not_run" >&2; fi
     [ "$failed" -eq 0 ]
 }
 
-# begin_stage N: its deadline, and the machine as the first line of the results.
+# time_of_stage N...: how many seconds the first of these has: with --within its share of what is left for all.
+time_of_stage() {
+    if [ -z "$all_end" ]; then
+        echo "$stage_seconds"
+        return
+    fi
+    all=0 own=''
+    for number in "$@"; do
+        share=$(echo "$shares" | cut -d ' ' -f "$number")
+        all=$((all + share))
+        : "${own:=$share}"
+    done
+    echo $(((all_end - $(date +%s)) * own / all))
+}
+
+# play_stage N SECONDS
+play_stage() {
+    begin_stage "$1" "$2"
+    if [ -z "$is_open" ] && [ "$device" = cuda ] && [ ! -f "$bin/emulated" ]; then open_gpu; fi
+    is_open=yes
+    "stage_$1"
+    if [ -n "$late" ]; then late_stages="$late_stages $1"; fi
+    end_stage "$1"
+}
+
+# begin_stage N SECONDS: its deadline, and the machine as the first line of the results.
 begin_stage() {
-    stage=$1
-    stage_end=$(($(date +%s) + stage_seconds))
+    stage=$1 stage_begin=$(date +%s) late=''
+    stage_end=$((stage_begin + $2))
     if [ -s "$results/results.jsonl" ]; then return; fi
     cards=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null |
         head -n 16 | tr '\n' ';' || true)
@@ -111,7 +162,7 @@ end_stage() {
         (cd "$work" && tar -czf "$results/traces.tar.gz" ./*.db)
     fi
     if [ -f "$work/hardware.json" ]; then cp "$work/hardware.json" "$results/"; fi
-    echo "stage $1: $((stage_seconds - stage_end + $(date +%s))) s; $failed failed so far" >&2
+    echo "stage $1: $(($(date +%s) - stage_begin)) s; $failed failed so far" >&2
 }
 
 # Mechanisms with what makes them begin within the first iterations.
@@ -128,31 +179,42 @@ mechanism_of() {
 
 # open_gpu: whether there is one. The program has the driver load all kernels at its start, those of cuBLASLt
 # among them; where that costs every start more than 3 s, they are loaded when they are first launched. The first
-# of three starts is not compared: on a fresh machine it reads the libraries from the disk.
+# of three starts is not compared: on a fresh machine it reads the libraries from the disk. Beside NCCL all are
+# always loaded at the start: its kernels wait on the GPU for other ranks, and loading one may wait for them.
 open_gpu() {
     step "gpu-$stage" 60 env CUDA_MODULE_LOADING=LAZY "$bin/gpu_measure_kernels" --smoke
     if [ "$outcome" = skipped ]; then note "gpu-$stage" failed 0 "$last"; fi
+    if [ "${gpus:-1}" -gt 1 ]; then return; fi
     step "lazy-$stage" 60 env CUDA_MODULE_LOADING=LAZY "$bin/gpu_measure_kernels" --smoke
     lazy=$(($(date +%s) - started))
     step "loading-$stage" 60 env CUDA_MODULE_LOADING=EAGER "$bin/gpu_measure_kernels" --smoke
     if [ $(($(date +%s) - started)) -gt $((lazy + 3)) ]; then export CUDA_MODULE_LOADING=LAZY; fi
 }
 
-# step NAME SECONDS COMMAND...: runs it in tests/ and notes how it ended; its output is in NAME.log.
+# has_ended NAME: whether RESULTS says how this step ended, and --within goes on from there.
+has_ended() {
+    [ -n "$all_end" ] && [ -n "$is_open" ] &&
+        grep "\"step\":\"$1\"," "$results/results.jsonl" | grep -qv '"outcome":"not run"'
+}
+
+# step NAME SECONDS COMMAND...: runs it in tests/ and notes how it ended; its output is in NAME.log. Sets outcome, to
+# nothing if it was not begun.
 step() {
     name=$1 limit=$2 outcome='' code=0
     shift 2
+    if has_ended "$name"; then return; fi
     started=$(date +%s)
-    if [ "$limit" -gt $((stage_end - started)) ]; then limit=$((stage_end - started)); fi
-    if [ "$limit" -lt 1 ]; then
-        note "$name" stopped 0 'no time is left in this stage'
+    allowed=$((stage_end - started))
+    if [ "$limit" -lt "$allowed" ]; then allowed=$limit; fi
+    if [ "$allowed" -lt 1 ]; then
+        note "$name" "$(when_stopped)" 0 'no time is left in this stage'
         return
     fi
-    (cd "$root/tests" && timeout -k 5 "$limit" "$@") >"$work/$name.log" 2>&1 || code=$?
+    (cd "$root/tests" && timeout -k 5 "$allowed" "$@") >"$work/$name.log" 2>&1 || code=$?
     case $code in
     0) outcome=passed ;;
     77) outcome=skipped ;;
-    124 | 137) outcome=stopped ;;
+    124 | 137) outcome=$(when_stopped) ;;
     4) outcome=beyond ;;
     *) outcome=failed ;;
     esac
@@ -164,10 +226,17 @@ step() {
     note "$name" "$outcome" $(($(date +%s) - started)) "$last"
 }
 
-# note NAME OUTCOME SECONDS TEXT: a line of results.jsonl. What neither passed nor was skipped has failed.
+# when_stopped: what is said of a step that time has ended: of its own limit it has failed.
+when_stopped() {
+    if [ -n "$all_end" ] && [ "$allowed" -lt "$limit" ]; then echo 'not run'; else echo stopped; fi
+}
+
+# note NAME OUTCOME SECONDS TEXT: a line of results.jsonl. What neither passed nor was skipped has failed, but for what
+# --within had no time for.
 note() {
     case $2 in
     passed | skipped) ;;
+    'not run') late=$2 not_run="$not_run $1" ;;
     *) failed=$((failed + 1)) ;;
     esac
     printf '{"step":"%s","stage":%d,"outcome":"%s","seconds":%d,"says":"%s"}\n' \
@@ -193,6 +262,7 @@ sanitize() {
 
 # keep_figures NAME: the figures that a step has printed.
 keep_figures() {
+    if [ -z "$outcome" ]; then return; fi
     grep '^{"bench"' "$work/$1.log" >>"$results/figures.jsonl" || true
 }
 
@@ -225,7 +295,7 @@ run_study() {
     shift 3
     # shellcheck disable=SC2086 # a list of words
     step "$kind-$study" "$limit" ${launcher:-} "$bin/dynmo" run "$work/$study.json" "$@" --json
-    if [ -f "$work/$kind-$study.log" ]; then
+    if [ -n "$outcome" ]; then
         sed -n "s/^{/{\"step\":\"$kind\",\"study\":\"$study\",/p" "$work/$kind-$study.log" \
             >>"$results/runs.jsonl"
     fi
@@ -243,14 +313,23 @@ same_hashes() {
     runs=$(grep -c "\"step\":\"$1\"" "$results/runs.jsonl" || true)
     moved=$(grep "\"step\":\"$1\"" "$results/runs.jsonl" | grep -c '"moved_layers":[1-9]' || true)
     outcome=passed
-    if [ "$found" -ne 1 ] || [ "$moved" -eq 0 ]; then outcome=failed; fi
-    note "same-bits-$1" $outcome 0 "$runs runs, $moved of them moved layers, $found different results"
+    if [ "$found" -gt 1 ]; then
+        outcome=failed
+    elif [ "$found" -eq 0 ] || [ "$moved" -eq 0 ]; then
+        outcome=${late:-failed}
+    fi
+    note "same-bits-$1" "$outcome" 0 "$runs runs, $moved of them moved layers, $found different results"
 }
 
 # began MECHANISM: whether it did anything: the losses are others than without it.
 began() {
     outcome=passed
     found=$(hashes_of "$1" | cut -d ' ' -f 1)
-    if [ -z "$found" ] || [ "$found" = "$(hashes_of bits | cut -d ' ' -f 1)" ]; then outcome=failed; fi
-    note "began-$1" $outcome 0 ''
+    without=$(hashes_of bits | cut -d ' ' -f 1)
+    if [ -z "$found" ] || [ -z "$without" ]; then
+        outcome=${late:-failed}
+    elif [ "$found" = "$without" ]; then
+        outcome=failed
+    fi
+    note "began-$1" "$outcome" 0 ''
 }

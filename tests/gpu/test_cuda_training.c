@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITERATIONS_MAX = 20, RANKS_MAX = 4, MICROBATCHES = 2 };
+enum { ITERATIONS_MAX = 20, ITERATIONS_COMPARED = 8, RANKS_MAX = 4, MICROBATCHES = 2 };
 
 /// Who computes, under which plan; layers are embedding, four blocks, head.
 typedef struct training_way {
@@ -133,7 +133,9 @@ static const training_way other_plans[] = {
     {"two even stages", EXEC_BACKEND_CUDA_BF16, 2, {0, 3, 6}, {0}, "1f1b"},
 };
 
-/// Losses of the GPU follow the cpu's: to rounding in fp32, roughly in bf16.
+/// Losses of the GPU follow the cpu's: to rounding in fp32, roughly in bf16. Only over
+/// ITERATIONS_COMPARED: in the 13th the loss of the dense model leaps, and there a learning rate
+/// that differs by 2e-6 changes it by 7e-4 on the cpu; before the 9th by less than 5e-7.
 static int compare_with_cpu(const exec_model *model, const exec_training_text *text, int iterations)
 {
     training_run run[3];
@@ -236,9 +238,9 @@ int main(int argc, char **argv)
         printf("%s\n", err.message);
         return 1;
     }
-    int failures = compare_with_cpu(&dense, &text, gpu_is_small ? 2 : ITERATIONS_MAX);
+    int failures = compare_with_cpu(&dense, &text, gpu_is_small ? 2 : ITERATIONS_COMPARED);
     const exec_model llama = llama_of(&dense);
-    failures += compare_with_cpu(&llama, &text, gpu_is_small ? 2 : ITERATIONS_MAX);
+    failures += compare_with_cpu(&llama, &text, gpu_is_small ? 2 : ITERATIONS_COMPARED);
     failures += compare_plans(&llama, &text, 2, 1);
     failures +=
         compare_plans(&dense, &text, gpu_is_small ? 2 : ITERATIONS_MAX, gpu_is_small ? 2 : 3);

@@ -1,7 +1,7 @@
 # Usage: tests/gpu/trial.sh BUILD
-# The figures' stage of tests/gpu/run_all.sh over the emulated GPU, with the smallest sizes: what it leaves, and
-# that a stage keeps to its time; how kernels are loaded on a slow machine. Then tests/multigpu/run_all.sh over
-# emulated NCCL, in one process.
+# Two stages of tests/gpu/run_all.sh over the emulated GPU, with the smallest sizes: what they leave, and that a stage
+# keeps to its time; how kernels are loaded on a slow machine, and what --within does where a step is slow. Then
+# tests/multigpu/run_all.sh over emulated NCCL, in one process.
 set -eu
 build=$1
 run_all=$(cd "$(dirname "$0")" && pwd)/run_all.sh
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-sh "$run_all" "$work/results" "$work/bin" --stage 3 >"$work/said" 2>&1 || fail 'the stage'
+sh "$run_all" "$work/results" "$work/bin" --stage 3 --stage 7 >"$work/said" 2>&1 || fail 'the stages'
 [ "$(grep -c '"step":"agreement-.*"outcome":"passed"' "$work/results/results.jsonl")" -ge 4 ] || fail 'runs'
 grep -q '"step":"agreement".*"forecast":{.*"error_of_kind":{"F":' "$work/results/runs.jsonl" || fail 'forecasts'
 grep -q '^{"bench":"product_tflop_per_s"' "$work/results/figures.jsonl" || fail 'figures'
@@ -32,8 +32,8 @@ if [ $code -ne 1 ] || ! grep -q '"outcome":"stopped".*no time is left' "$work/la
     fail 'a stage without time'
 fi
 code=0
-sh "$run_all" "$work/none" "$work/bin" --stage 5 >"$work/said" 2>&1 || code=$?
-[ $code -eq 2 ] || fail 'a stage 5'
+sh "$run_all" "$work/none" "$work/bin" --stage 8 >"$work/said" 2>&1 || code=$?
+[ $code -eq 2 ] || fail 'a stage 8'
 
 # A machine whose first start is slow, because it reads the libraries from the disk, and where loading all kernels
 # takes 5 s: from then on they are loaded when they are first launched.
@@ -50,14 +50,46 @@ END
 fake gpu_test_kernels <<'END'
 echo "loads $CUDA_MODULE_LOADING"
 END
-cp "$work/slow/gpu_test_kernels" "$work/slow/dynmo"
+cp "$work/slow/gpu_test_kernels" "$work/slow/multigpu_test_messages"
+fake dynmo <<'END'
+case $2 in
+*/even-* | */moving-*) hash=a ;;
+*) hash=b ;;
+esac
+echo "{\"loss_hash\":\"$hash\",\"state_hash\":\"$hash\",\"moved_layers\":1}"
+END
 fake tools/compute-sanitizer <<'END'
 echo "under a tool: $CUDA_MODULE_LOADING"
 END
-PATH=$work/slow/tools:$PATH sh "$run_all" "$work/slow/results" "$work/slow" --stage 1 >"$work/said" 2>&1 ||
+PATH=$work/slow/tools:$PATH sh "$run_all" "$work/slow/results" "$work/slow" --stage 1 --stage 5 >"$work/said" 2>&1 ||
     fail 'a slow machine'
 grep -q '"step":"kernels".*"says":"loads LAZY"' "$work/slow/results/results.jsonl" || fail 'all kernels are loaded'
 grep -q '"step":"initcheck".*"says":"under a tool: LAZY"' "$work/slow/results/results.jsonl" || fail 'a tool'
+
+GPUS=2 MPIRUN='' sh "$(dirname "$run_all")/../multigpu/run_all.sh" "$work/slow/two" "$work/slow" --stage 1 \
+    >"$work/said" 2>&1 || fail 'two slow GPUs'
+grep -q '"step":"messages".*"says":"loads "' "$work/slow/two/results.jsonl" || fail 'kernels are loaded beside NCCL'
+
+# There, a step that takes too long for its stage's share, and the second time does not.
+: >"$work/slow/emulated"
+fake gpu_test_training <<'END'
+if [ ! -f "$0.began" ]; then : >"$0.began" && sleep 60; fi
+END
+within() { # within SECONDS OPTION...: what must not fail
+    given=$1 && shift
+    sh "$run_all" "$work/slow/within" "$work/slow" --within "$given" "$@" >"$work/said" 2>&1 ||
+        { cat "$work/slow/within/results.jsonl" && fail "within $given s"; }
+}
+# steps NAME OUTCOME: how many of this name have ended so
+steps() { grep -c "\"step\":\"$1\",.*\"outcome\":\"$2\"" "$work/slow/within/results.jsonl" || true; }
+within 1 --stage 1
+grep -q '^not run: kernels$' "$work/said" || fail 'no time at all'
+within 20 --stage 2 --stage 1
+[ "$(steps training 'not run')" -ge 1 ] || fail 'a step without enough time'
+within 200 --stage 1 --stage 2
+[ "$(steps training passed) $(steps kernels passed)" = '1 1' ] || fail 'steps are repeated, or left out'
+grep '"step":"same-bits-bits"' "$work/slow/within/results.jsonl" | tail -n 1 | grep -q '"passed".*"says":"8 runs' ||
+    fail 'a second call'
 
 # several STAGE GPUS: of tests/multigpu, which must not fail; how long an emulated op takes means nothing
 several() {
@@ -68,3 +100,8 @@ several 1 4
 several 2 2
 grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'messages between GPUs'
 grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'
+
+# Links between GPUs, as `dynmo probe` measures them: 3 ranks have 3, each of 8 sizes from 64 bytes to 1 MiB.
+"$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware h100-sxm --model gpt-bytes --tokens 16 \
+    --seconds 0.001 --bytes 4194304 --precision fp32 --json >"$work/said" 2>&1 || fail 'links over NCCL'
+[ "$(grep -o '"name":"message"' "$work/said" | wc -l)" -eq 24 ] || fail 'not 3 pairs x 8 sizes over NCCL'

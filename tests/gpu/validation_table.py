@@ -31,6 +31,11 @@ class Results:
         self.steps = lines_of(folder, "results.jsonl")
         self.figures = lines_of(folder, "figures.jsonl")
         self.runs = lines_of(folder, "runs.jsonl")
+        self.ended = {}  # step: how; the last time that it was run, if there was time for it
+        for step in self.steps:
+            outcome = step.get("outcome")
+            if outcome and (outcome != "not run" or step["step"] not in self.ended):
+                self.ended[step["step"]] = outcome
         self.facts = next((step for step in self.steps if step["step"] == "facts"), {})
 
     def title(self):
@@ -44,13 +49,17 @@ class Results:
         return name if len(gpus) < 2 else f"{len(gpus)} x {name}"
 
     def outcome(self, step):
-        found = [entry["outcome"] for entry in self.steps if entry["step"] == step]
         return {"passed": "yes", "failed": "**failed**", "stopped": "**too slow**",
-                "skipped": "skipped", "beyond": "**beyond**"}.get(found[0]) if found else None
+                "skipped": "skipped", "beyond": "**beyond**",
+                "not run": "no time"}.get(self.ended.get(step))
 
     def passed_of(self, prefix):
-        found = [entry["outcome"] for entry in self.steps if entry["step"].startswith(prefix)]
-        return f"{found.count('passed')} of {len(found)}" if found else None
+        found = [outcome for step, outcome in self.ended.items() if step.startswith(prefix)]
+        if not found:
+            return None
+        late = found.count("not run")
+        text = f"{found.count('passed')} of {len(found) - late}"
+        return text + (f", {late} not run" if late else "")
 
     def outcomes(self, *steps):
         found = [self.outcome(step) for step in steps]

@@ -1,12 +1,12 @@
 # shellcheck shell=sh disable=SC2086,SC2034,SC2046
-# Usage: sh tests/multigpu/run_all.sh RESULTS [BIN] [--stage N]
+# Usage: sh tests/multigpu/run_all.sh RESULTS [BIN] [--stage N]... [--within SECONDS]
 # What only several GPUs can settle, on a node of 2 to 8 of them, in two stages of at most 8 minutes each; all, or
 # the one that is named. It has not run on such a node yet.
 #   1  NCCL between the GPUs, and the same bits whatever the number of ranks
 #   2  what the simulator says beside what happens, for every balancer, also with two replicas
 # A process for each GPU where there is an mpirun (Open MPI), else one process with a thread for each; MPIRUN= takes
 # the second. Needs NCCL 2.18 or later, and what tests/gpu/run_all.sh needs, which is to be run first on
-# one of the GPUs, and which says what is left in RESULTS. GPUS=N uses N GPUs.
+# one of the GPUs, and which says what is left in RESULTS and what --within does. GPUS=N uses N GPUs.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 gpus=${GPUS:-$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | wc -l)}
@@ -14,7 +14,7 @@ if [ "$gpus" -lt 2 ]; then
     echo "skipped: $gpus GPU; at least 2 are needed"
     exit 77
 fi
-stage_count=2
+shares='2 3'
 # shellcheck source=gpu/steps.sh
 . "$root/tests/gpu/steps.sh"
 read_arguments "$@"
@@ -23,7 +23,8 @@ command -v mpirun >/dev/null 2>&1 || MPIRUN=
 mpirun=${MPIRUN-mpirun --oversubscribe --bind-to none -x LD_LIBRARY_PATH}
 # under RANKS: what stands before a program that is to run on so many ranks
 under() { [ -z "$mpirun" ] || echo "$mpirun -n $1"; }
-model=${MODEL:-'24 2048 16 2048 4 16 12'}
+# An odd number of layers: an even split of 24 over 2 stages would be that by parameters too, and none would move.
+model=${MODEL:-'25 2048 16 2048 4 16 12'}
 
 # played KIND NAME STAGES REPLICAS ROW [MECHANISM]: a study over NCCL, one rank per GPU.
 played() {

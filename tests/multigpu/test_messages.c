@@ -142,6 +142,7 @@ static status body(exec_endpoint *endpoint, void *context, error_message *err)
     status result = state.kernels->table->allocate(state.kernels, COUNT * sizeof(float),
                                                    &state.device_values, err);
     if (result == STATUS_OK) result = play(&state, err);
+    if (result != STATUS_OK) exec_endpoint_abandon(endpoint);
     state.kernels->table->release(state.kernels, state.device_values);
     state.kernels->table->close(state.kernels);
     return result;

@@ -21,6 +21,7 @@ typedef struct gpu_emulation {
     size_t eager_bytes; // NCCL: what is longer is sent only when its receiver is there
     int failing_task;   // the number, from 1, of the kernel that fails for good; 0: none
     bool guards_memory; // the host cannot touch device memory: only kernels and copies can
+    bool repeats_gpu;   // NCCL: takes two ranks to be on one GPU
 } gpu_emulation;
 
 /// Before any other call: how all devices behave from now on.

@@ -16,7 +16,7 @@
 #include <vector>
 
 enum { DEVICE_MULTIPROCESSORS = 132, GROUP_STEP = 8, DEVICES_MAX = 16 };
-static const size_t DEVICE_BYTES = (size_t)1 << 34, POISON_MAX = (size_t)1 << 20;
+static const size_t DEVICE_BYTES = (size_t)1 << 30, POISON_MAX = (size_t)1 << 20;
 static const size_t GUARDED_BYTES = (size_t)1 << 30;
 
 /// A record is done when what stood before it in its stream is.
@@ -52,7 +52,7 @@ static thread_local bool has_context;
 
 namespace gpu
 {
-gpu_emulation behaviour = {1, 8, 50, 4096, 0, false};
+gpu_emulation behaviour = {1, 8, 50, 4096, 0, false, false};
 
 unsigned draw(unsigned below)
 {

@@ -1,7 +1,8 @@
 /// The emulated NCCL: communicators that do not block, kernels that wait in their stream for their
 /// partner. A call is in progress until it has been asked after a while: only then is its kernel in
-/// the stream, and only when the partner of a first message has called too. What is longer than the
-/// eager limit leaves when its receiver is at it.
+/// the stream, and only when the partner of a first message has called too. Until then the
+/// communicator takes no other call. What is longer than the eager limit leaves when its receiver
+/// is at it.
 
 #include "nccl.h"
 
@@ -47,6 +48,26 @@ struct ncclComm {
 
 static std::map<std::string, std::shared_ptr<board>> boards;
 static int id_count;
+static const char *last_error = "";
+
+static ncclResult_t refuse(ncclResult_t result, const char *why)
+{
+    last_error = why;
+    return result;
+}
+
+static bool is_in_progress(ncclComm_t communicator)
+{
+    bool is = false;
+    gpu::change([&] { is = !communicator->jobs.empty(); });
+    return is;
+}
+
+static ncclResult_t refuse_in_progress()
+{
+    return refuse(ncclInvalidArgument, "Attempt to use communicator before the previous operation "
+                                       "returned ncclSuccess");
+}
 
 /// The calls between ncclGroupStart and ncclGroupEnd of this thread, by communicator and stream.
 typedef std::pair<ncclComm_t, cudaStream_t> launch_place;
@@ -100,6 +121,7 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int colour, int key, ncclCom
 {
     (void)key;
     (void)config;
+    if (is_in_progress(communicator)) return refuse_in_progress();
     gpu::change([&] {
         std::shared_ptr<board> parent = communicator->shared;
         const int rank = communicator->rank;
@@ -142,6 +164,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *state)
             communicator->jobs.pop_front();
         }
         *state = communicator->jobs.empty() ? ncclSuccess : ncclInProgress;
+        if (gpu::behaviour.repeats_gpu) {
+            *state = refuse(ncclInvalidUsage, "Duplicate GPU detected : rank 1 and rank 0");
+        }
     });
     return ncclSuccess;
 }
@@ -235,6 +260,7 @@ static ncclResult_t call(bool is_send, void *memory, size_t bytes, int peer,
                          ncclComm_t communicator, cudaStream_t stream)
 {
     const int own = communicator->rank;
+    if (is_in_progress(communicator)) return refuse_in_progress();
     if (peer < 0 || peer >= communicator->shared->rank_count) return ncclInvalidArgument;
     const message_ptr made = std::make_shared<message>();
     made->is_send = is_send;
@@ -279,6 +305,12 @@ ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer,
 {
     (void)type;
     return call(false, memory, count, peer, communicator, stream);
+}
+
+const char *ncclGetLastError(ncclComm_t communicator)
+{
+    (void)communicator;
+    return last_error;
 }
 
 const char *ncclGetErrorString(ncclResult_t result)

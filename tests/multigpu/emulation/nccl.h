@@ -46,6 +46,7 @@ ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int
 ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream);
 const char *ncclGetErrorString(ncclResult_t result);
+const char *ncclGetLastError(ncclComm_t communicator);
 
 #ifdef __cplusplus
 }
