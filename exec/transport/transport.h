@@ -102,8 +102,9 @@ typedef struct exec_transport {
     bool (*has_failed)(const exec_endpoint *endpoint);
 
     /// Collective over the world. From now on only ranks with a place exchange messages of ops, and
-    /// only within their line: line_ranks ranks of the world after each other, one pipeline. NCCL's
-    /// communicators are split from the world's, never from another. No message may be on its way.
+    /// only within their line: line_ranks ranks of the world after each other, one pipeline. A
+    /// transport with communicators splits the world's, never another. No message may be on its
+    /// way.
     ///
     /// @param place [rank_count] in the order of the line's pipeline, from 0; -1: none. The same on
     ///              all ranks

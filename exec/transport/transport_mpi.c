@@ -1,6 +1,7 @@
 /// The transport between processes that a launcher has started, in the module dynmo_mpi.so.
 ///
-/// A message is one MPI message: its head and after it its payload, in lines of 64 bytes.
+/// A message is one MPI message: its head and after it its payload, in lines of 64 bytes. Those of
+/// ops take a communicator of the active ranks, which is split from the world's.
 ///
 /// MPI says by polling only that a message has come. So on one machine the sender also rings the
 /// receiver's bell, in memory that the processes share, and who waits sleeps until then. Between
@@ -58,9 +59,12 @@ typedef struct mpi_world {
     exec_watched *node; // ranks of this machine
     exec_watched *own;  // among them
     exec_watch watch;
-    int *node_index; // [rank_count] -1: on another machine
-    bool is_alone;   // there is no other machine
-    MPI_Comm world;  // a duplicate of the launcher's
+    int *node_index;  // [rank_count] -1: on another machine
+    bool is_alone;    // there is no other machine
+    MPI_Comm world;   // a duplicate of the launcher's
+    MPI_Comm active;  // that messages of ops take: world until it is split; or NULL
+    int *active_rank; // [rank_count] of ranks of the world; -1: released
+    int *world_rank;  // [rank_count] of active ranks
     MPI_Datatype line;
     uint32_t taken_count; // messages from this machine
     passing_list coming;
@@ -156,18 +160,19 @@ static status push_on(mpi_world *all, error_message *err)
     return STATUS_OK;
 }
 
-/// Takes in what MPI has.
-static status probe(mpi_world *all, bool *has_found, error_message *err)
+/// Takes in all that has come through a communicator.
+static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_message *err)
 {
     for (;;) {
         int is_there = 0;
         int lines = 0;
         MPI_Message message;
         MPI_Status found;
-        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, TAG, all->world, &is_there, &message, &found));
+        if (comm == MPI_COMM_NULL) return STATUS_OK;
+        TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
         if (is_there == 0) return STATUS_OK;
         TRY_MPI(MPI_Get_count(&found, all->line, &lines));
-        const int from = found.MPI_SOURCE;
+        const int from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
         const exec_message room = {.payload_bytes = (lines - 1) * (int64_t)LINE_BYTES};
         passing *one = hang(&all->coming, from, exec_queued_message_make(from, &room));
         if (all->node_index[from] >= 0) all->taken_count++;
@@ -184,7 +189,8 @@ static status look(mpi_world *all, error_message *err)
     bool has_found = !all->is_alone;
     for (int vain = 0; vain < LOOKS_IN_VAIN && (has_found || is_rung(all)); vain++) {
         has_found = false;
-        TRY(probe(all, &has_found, err));
+        TRY(look_at(all, all->active, &has_found, err));
+        if (all->active != all->world) TRY(look_at(all, all->world, &has_found, err));
         if (has_found) vain = 0;
     }
     // What MPI moves in steps needs some before it is there.
@@ -209,10 +215,14 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
 {
     const int64_t bytes = head->payload_bytes;
     const int64_t lines = 1 + (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    const bool of_op = exec_message_is_of_op(head->key);
+    MPI_Comm comm = of_op ? all->active : all->world;
+    const int rank = of_op ? all->active_rank[to] : to;
     assert(bytes >= 0 && lines <= INT_MAX);
+    assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
     exec_queued_message *sent = exec_queued_message_of(all->endpoint->rank, head, payload);
     passing *one = hang(&all->leaving, to, sent);
-    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, to, TAG, all->world, &one->request));
+    TRY_MPI(MPI_Isend(&sent->head, (int)lines, all->line, rank, TAG, comm, &one->request));
     if (all->node_index[to] >= 0) ring(&all->node[all->node_index[to]]);
     return push_on(all, err);
 }
@@ -351,6 +361,29 @@ static bool mpi_has_failed(const exec_endpoint *endpoint)
     return false;
 }
 
+/// All ranks come before the first blocks in MPI's collective, which does not see failures.
+static status mpi_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
+                          error_message *err)
+{
+    (void)line_ranks;
+    mpi_world *all = endpoint->state;
+    int active_count = 0;
+    TRY(settle(all, err));
+    TRY(exec_transport_meet(endpoint, err));
+    for (int rank = 0; rank < endpoint->rank_count; rank++) {
+        all->active_rank[rank] = place[rank] >= 0 ? active_count : -1;
+        if (place[rank] >= 0) all->world_rank[active_count++] = rank;
+    }
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
+    TRY_MPI(MPI_Comm_split(all->world, place[endpoint->rank] >= 0 ? 0 : MPI_UNDEFINED,
+                           endpoint->rank, &all->active));
+    if (all->active == MPI_COMM_NULL) return STATUS_OK;
+    TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));
+    return STATUS_OK;
+}
+
 static const exec_transport transport_mpi = {
     .name = "mpi",
     .send = mpi_send,
@@ -359,7 +392,7 @@ static const exec_transport transport_mpi = {
     .sleep_until = mpi_sleep_until,
     .now_ns = exec_transport_now_ns,
     .has_failed = mpi_has_failed,
-    .regroup = exec_transport_regroup,
+    .regroup = mpi_regroup,
 };
 
 // Begin and end of a run
@@ -451,14 +484,20 @@ static status create_world(mpi_world *all, arena *memory, error_message *err)
 {
     const int rank_count = all->options->rank_count;
     all->node_index = arena_array(memory, (size_t)rank_count, sizeof *all->node_index);
+    all->active_rank = arena_array(memory, (size_t)rank_count, sizeof *all->active_rank);
+    all->world_rank = arena_array(memory, (size_t)rank_count, sizeof *all->world_rank);
     all->coming.end = &all->coming.first;
     all->leaving.end = &all->leaving.first;
     TRY(find_node(all, err));
     TRY(join_node(all, err));
+    for (int rank = 0; rank < rank_count; rank++) {
+        all->active_rank[rank] = all->world_rank[rank] = rank;
+    }
     TRY_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &all->world));
     TRY_MPI(MPI_Comm_set_errhandler(all->world, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Type_contiguous(LINE_BYTES, MPI_BYTE, &all->line));
     TRY_MPI(MPI_Type_commit(&all->line));
+    all->active = all->world;
     all->endpoint->transport = &transport_mpi;
     all->endpoint->rank = process.rank;
     all->endpoint->rank_count = rank_count;
@@ -477,6 +516,9 @@ static status close_world(mpi_world *all, error_message *err)
     TRY(exec_transport_meet(all->endpoint, err));
     TRY(settle(all, err));
     exec_inbox_reset(&all->inbox);
+    if (all->active != all->world && all->active != MPI_COMM_NULL) {
+        TRY_MPI(MPI_Comm_free(&all->active));
+    }
     TRY_MPI(MPI_Comm_free(&all->world));
     TRY_MPI(MPI_Type_free(&all->line));
     TRY_MPI(MPI_Win_free(&all->window));

@@ -19,8 +19,8 @@ uint64_t exec_note_key(exec_note what);
 /// Collective over the world: returns when all ranks have come, by messages to rank 0 and back.
 status exec_transport_meet(exec_endpoint *endpoint, error_message *err);
 
-/// As exec_transport.regroup where there is nothing to split. Ranks meet: one that does not come is
-/// missed, and nobody is in the midst of anything any more.
+/// As exec_transport.regroup where there is nothing to split. Ranks meet as they do where there is,
+/// so that one which does not come is missed.
 status exec_transport_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
                               error_message *err);
 

@@ -77,7 +77,10 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
         return wait_for(endpoint, (rank + 1) % endpoint->rank_count, err);
     }
     if (rank == met->rank) return meet(endpoint, met, err);
-    if (strcmp(met->name, "ignores") == 0) return send_long(endpoint, met->rank, err);
+    if (strcmp(met->name, "ignores") == 0) {
+        TRY(send_long(endpoint, met->rank, err));
+        return meet_all(endpoint, err);
+    }
     if (rank % 2 == 0) return wait_for(endpoint, met->rank, err);
     const int64_t far_ns = endpoint->transport->now_ns(endpoint) + 3600 * INT64_C(1000000000);
     // Where nothing shall move, sleeping to an end is not right: it would be waited for.
