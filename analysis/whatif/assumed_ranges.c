@@ -97,8 +97,8 @@ const char *ana_measurement_of(const char *path)
         {"cluster.price", "a quote for this number of GPUs"},
         {"training", "a short run, recorded: dynmo import kineto"},
         {"dynamism", "a recorded trace of the model's loads: dynmo import"},
-        {"calibration", "runs of the sizes in question: dynmo calibrate"},
-        {"cost model", "a few iterations of this shape on one node, timed: dynmo calibrate"},
+        {"calibration", "more runs of the sizes in question, in its table"},
+        {"cost model", "a few iterations of this shape, timed: dynmo validate --fit"},
     };
     for (size_t row = 0; row < sizeof measurements / sizeof measurements[0]; row++) {
         const size_t length = strlen(measurements[row].prefix);
