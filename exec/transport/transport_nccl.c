@@ -40,7 +40,7 @@ typedef struct nccl_world {
     exec_endpoint inner;     // as the transport below has it
     exec_endpoint *endpoint; // the rank's, which others look at to see what it does
     int64_t watchdog_ns;
-    pthread_mutex_t lock; // of calls of NCCL: communicators are the rank's, but the guard aborts
+    pthread_mutex_t lock; // of calls of NCCL, as the guard aborts communicators, and of why
     bool is_aborted;      // then there are none any more
     error_message why;    // of the guard; code STATUS_OK: another rank has failed
     pthread_t guard;
@@ -81,10 +81,19 @@ static status nccl_failure(const char *what, ncclResult_t result, error_message 
         }                                                                                          \
     } while (0)
 
-static status tell_abort(const nccl_world *world, error_message *err)
+/// What the guard has found; STATUS_OK: nothing.
+static status tell_guard(nccl_world *world, error_message *err)
 {
-    const bool is_own = world->why.code != STATUS_OK;
-    return error_set(err, STATUS_BACKEND, "%s", is_own ? world->why.message : "NCCL was aborted");
+    pthread_mutex_lock(&world->lock);
+    const error_message why = world->why;
+    pthread_mutex_unlock(&world->lock);
+    return why.code == STATUS_OK ? STATUS_OK : error_set(err, why.code, "%s", why.message);
+}
+
+static status tell_abort(nccl_world *world, error_message *err)
+{
+    const status found = tell_guard(world, err);
+    return found != STATUS_OK ? found : error_set(err, STATUS_BACKEND, "NCCL was aborted");
 }
 
 /// While a rank is in this transport, the one below watches it.
@@ -189,7 +198,7 @@ static status nccl_send(exec_endpoint *endpoint, int to, const exec_message *hea
     nccl_world *world = enter(endpoint);
     const bool has_memory = exec_message_is_of_op(head->key) && to != endpoint->rank &&
                             exec_cuda_is_handover(payload, head->payload_bytes);
-    status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
+    status result = tell_guard(world, err);
     if (result == STATUS_OK) {
         result = has_memory ? send_memory(world, to, head, payload, err)
                             : send_below(world, to, head, payload, err);
@@ -263,7 +272,7 @@ static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec
 {
     exec_message received = {0};
     nccl_world *world = enter(endpoint);
-    status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
+    status result = tell_guard(world, err);
     if (result == STATUS_OK) {
         result = receive_below(world, from, key, &received, payload, capacity_bytes, err);
     }
@@ -456,9 +465,11 @@ static void *guard(void *argument)
         const bool hangs = exec_monotonic_ns() - seen_ns > world->watchdog_ns;
         if (hangs) {
             const exec_activity *activity = &world->endpoint->activity;
+            pthread_mutex_lock(&world->lock);
             error_set(&world->why, STATUS_BACKEND, "%s: waits on its GPU for longer than %.3g s",
                       exec_activity_text(activity, world->inner.rank, text),
                       (double)world->watchdog_ns / 1e9);
+            pthread_mutex_unlock(&world->lock);
         }
         if (hangs || world->inner.transport->has_failed(&world->inner)) {
             abort_all(world);
