@@ -108,12 +108,8 @@ double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *ri
 #define ANA_COMPOSITION_RATIO 0.0050
 
 typedef struct ana_calibration {
-    const char *source;      // what was fitted, in words
     int64_t vocabulary_size; // that rows were given where they had none; 0: all had one
     int gpus_per_node;
-    int run_count;
-    const ana_run_shape *runs;        // [run_count] that were fitted
-    const double *iteration_ms;       // [run_count]
     bool is_measured[ANA_TERM_COUNT]; // some run has the term
     int coefficient_count;            // ANA_TERM_COUNT + part_shape_count
     double *logs;                     // [coefficient_count] of terms, then of factors
@@ -131,13 +127,12 @@ typedef struct ana_calibration {
 typedef struct ana_calibration_settings {
     int gpus_per_node;       // 0: 8
     int64_t vocabulary_size; // as ana_calibration has it, for the record
-    const char *source;
 } ana_calibration_settings;
 
 /// Fits to runs (calibration_fit.c).
 ///
-/// @param shapes       [run_count] borrowed as long as the calibration is used
-/// @param iteration_ms [run_count] > 0, the same
+/// @param shapes       [run_count]
+/// @param iteration_ms [run_count] > 0
 /// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs or more than
 ///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube)
 status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,

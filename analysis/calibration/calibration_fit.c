@@ -317,13 +317,9 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
                          run_count == 1 ? "" : "s", ANA_CALIBRATION_RUNS_MIN);
     }
     ana_calibration made = {
-        .source = arena_string(memory, settings->source != NULL ? settings->source : ""),
         .vocabulary_size = settings->vocabulary_size,
         .gpus_per_node =
             settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
-        .run_count = run_count,
-        .runs = shapes,
-        .iteration_ms = iteration_ms,
         .degrees = run_count + 3, // beside the runs: what is likely of spreads beforehand
         .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
     };

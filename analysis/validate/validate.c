@@ -121,6 +121,11 @@ static status learn(ana_validation *validation, ana_correction *correction, erro
         parts[learned] = run->parts;
         log_ratios[learned++] = log(run->measured_ns / run->predicted_ns);
     }
+    if (learned == 0) {
+        return error_set(err, STATUS_INVALID, "%s: no row to fit can be modelled: %.200s",
+                         validation->runs->source.path,
+                         validation->rows[settings->fit_rows[0]].message);
+    }
     return ana_correction_fit(parts, log_ratios, learned, validation->memory, correction, err);
 }
 

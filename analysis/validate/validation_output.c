@@ -182,6 +182,11 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
         text_format(out, ", from %d that were measured: without them the mean error is %.1f %%",
                     learned_count(validation), 100 * summary->plain_error_mean);
     }
+    const ana_correction *other = validation->settings.calibration;
+    if (other != NULL && other->refused_count > 0) {
+        text_format(out, "\n%d of the calibration could not be modelled: %s", other->refused_count,
+                    other->refusal);
+    }
     text_append(out, "\n");
     for (int figure = 0; figure < FIGURES && summary->row_count > 0; figure++) {
         const bool is_share = figures[figure].is_share;

@@ -43,7 +43,7 @@ typedef struct ana_certainty {
     const ana_whatif *study;
     const ana_uncertainty *uncertainty;
     ana_draws draws;
-    int beyond_count;       // points outside of what a calibration measured
+    int beyond_count;       // points on machines that no run of the calibration used
     ana_sure_point *points; // [point_count] the recommended one first
     int point_count;
     ana_source *sources; // [source_count] of the first point: what is to be measured first first

@@ -113,7 +113,7 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
                 uncertainty->draw_count, certainty->draws.input_count, uncertainty->seed,
                 uncertainty->point_count);
     if (certainty->study->calibration != NULL) {
-        text_format(&words, " %d of %d points are beyond what the calibration measured.",
+        text_format(&words, " %d of %d points are on machines that no measured run used.",
                     certainty->beyond_count, certainty->point_count);
     }
     text_append_wrapped(out, words.bytes, 0, ANA_TEXT_COLUMNS);
@@ -240,7 +240,12 @@ void ana_certainty_write(const ana_certainty *certainty, json_writer *writer)
     json_begin_object(writer);
     json_put_int64(writer, "draws", certainty->uncertainty->draw_count);
     json_put_int64(writer, "seed", (int64_t)certainty->uncertainty->seed);
-    json_put_bool(writer, "calibration", certainty->study->calibration != NULL);
+    const ana_correction *calibration = certainty->study->calibration;
+    json_put_bool(writer, "calibration", calibration != NULL);
+    if (calibration != NULL) {
+        json_put_int64(writer, "calibration_runs", calibration->run_count);
+        json_put_int64(writer, "calibration_refused", calibration->refused_count);
+    }
     json_put_int64(writer, "points_beyond_calibration", certainty->beyond_count);
     json_put_array(writer, "points");
     for (int place = 0; place < certainty->point_count; place++) {

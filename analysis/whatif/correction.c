@@ -1,11 +1,13 @@
 #include "analysis/whatif/correction.h"
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "models/cost/dtype.h"
 
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_linalg.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +21,6 @@ static const double part_deviation[ANA_CORRECTED_PARTS] = {
     [MODEL_COST_EXPERT] = 0.25,     [MODEL_COST_HOST] = 0.3,      [MODEL_COST_SHARDING] = 0.25,
     [ANA_CORRECTED_HEAD] = 0.15,    [ANA_CORRECTED_UPDATE] = 0.3, [ANA_CORRECTED_REST] = 0.25,
 };
-static const double machine_deviation = 0.1;
 static const double shape_deviation = 0.12;
 static const double machine_correlation = 0.5; // of two machines that run the same software
 /// Of the variance of a shape, what related shapes share, less by 1/e for so many doublings between
@@ -28,11 +29,17 @@ static const double related_share = 0.6;
 static const double related_doublings = 3;
 /// Kernels know the width of an MLP less well than their other sizes.
 static const double ffn_weight = 0.5;
-static const double residuals[] = {0.02, 0.04, 0.08}; // that are tried
-static const double residual_usual = 0.02;
+// Tried are residuals of runs and deviations of machines; the first of each is the usual one.
+static const double residuals[] = {0.02, 0.04, 0.08};
+static const double machine_deviations[] = {0.1, 0.4, 1.6};
 static const double student_degrees = 4;
 
-enum { RESIDUALS = sizeof residuals / sizeof residuals[0], WEIGHTINGS = 8, DIGITS = 9 };
+enum {
+    RESIDUALS = sizeof residuals / sizeof residuals[0],
+    MACHINES = sizeof machine_deviations / sizeof machine_deviations[0],
+    WEIGHTINGS = 5,
+    DIGITS = 9
+};
 
 /// Adds a row of the costs to parts: what the host is too slow for is the host's.
 static void add_row(const model_costs *costs, int row, double *parts)
@@ -82,6 +89,21 @@ static double log_of(int size)
     return log2(size > 1 ? size : 1);
 }
 
+/// By what decides how long its kernels take, whatever its file is called.
+static void name_machine(const model_hardware *hardware, model_dtype dtype,
+                         char name[ANA_MACHINE_BYTES])
+{
+    const double constants[] = {
+        (double)hardware->flop_per_s[dtype], (double)hardware->memory_bytes_per_s,
+        hardware->gemm_efficiency,           hardware->attention_efficiency,
+        hardware->memory_efficiency,         (double)hardware->operator_ns,
+        (double)hardware->kernel_ns,
+    };
+    const uint64_t hash = file_hash(FILE_HASH_START, constants, sizeof constants);
+    snprintf(name, ANA_MACHINE_BYTES, "%s, %.48s, %016" PRIx64, model_dtype_name(dtype),
+             hardware->name, hash);
+}
+
 void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_parts *parts)
 {
     const model_config *config = &setup->model_costs.config;
@@ -97,8 +119,7 @@ void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_
                       log_of(shape->microbatch_size), log_of(shape->sequence_length),
                       log_of(config->vocabulary_size)},
     };
-    snprintf(parts->machine, sizeof parts->machine, "%s, %.64s", model_dtype_name(shape->dtype),
-             setup->hardware.name);
+    name_machine(&setup->hardware, shape->dtype, parts->machine);
     measure_shares(setup, point->iteration_ns, parts->share);
 }
 
@@ -121,13 +142,15 @@ static double of_layers(const ana_time_parts *parts)
 }
 
 /// Covariance of the logs of two runs before any was measured.
-static double covariance(const ana_time_parts *left, const ana_time_parts *right)
+///
+/// @param machine standard deviation of a machine as a whole
+static double covariance(const ana_time_parts *left, const ana_time_parts *right, double machine)
 {
     const double shape = of_layers(left) * of_layers(right) *
                              related(left->layer_size, right->layer_size, ANA_LAYER_SIZES) +
                          left->share[ANA_CORRECTED_HEAD] * right->share[ANA_CORRECTED_HEAD] *
                              related(left->head_size, right->head_size, ANA_HEAD_SIZES);
-    double sum = machine_deviation * machine_deviation + shape_deviation * shape_deviation * shape;
+    double sum = machine * machine + shape_deviation * shape_deviation * shape;
     for (int part = 0; part < ANA_CORRECTED_PARTS; part++) {
         sum += part_deviation[part] * part_deviation[part] * left->share[part] * right->share[part];
     }
@@ -142,27 +165,34 @@ static bool is_alike(const ana_time_parts *left, const ana_time_parts *right)
            memcmp(left->head_size, right->head_size, sizeof left->head_size) == 0;
 }
 
-/// Runs while a residual is tried.
+/// Runs while a residual and a machine's deviation are tried.
 typedef struct fitting {
     int count;
-    const double *prior; // [count]^2
+    const ana_time_parts *runs;
     gsl_vector_const_view ratios;
+    gsl_matrix *prior;
     gsl_matrix *factor;
-    gsl_matrix *inverse;
     gsl_vector *weight;
     double *variance; // [count] of each run's residual
 } fitting;
 
+static void relate_runs(fitting *of, double machine)
+{
+    for (int row = 0; row < of->count; row++) {
+        for (int column = 0; column <= row; column++) {
+            const double both = covariance(&of->runs[row], &of->runs[column], machine);
+            gsl_matrix_set(of->prior, (size_t)row, (size_t)column, both);
+            gsl_matrix_set(of->prior, (size_t)column, (size_t)row, both);
+        }
+    }
+}
+
 /// Solves for the weights with the variances as they are.
 static status solve(fitting *of, error_message *err)
 {
-    const size_t count = (size_t)of->count;
-    for (size_t row = 0; row < count; row++) {
-        for (size_t column = 0; column < count; column++) {
-            gsl_matrix_set(of->factor, row, column,
-                           of->prior[row * count + column] +
-                               (row == column ? of->variance[row] : 0));
-        }
+    gsl_matrix_memcpy(of->factor, of->prior);
+    for (int run = 0; run < of->count; run++) {
+        *gsl_matrix_ptr(of->factor, (size_t)run, (size_t)run) += of->variance[run];
     }
     if (gsl_linalg_cholesky_decomp1(of->factor) != GSL_SUCCESS) {
         return error_set(err, STATUS_INVALID, "the measured runs have no covariance");
@@ -171,35 +201,32 @@ static status solve(fitting *of, error_message *err)
     return STATUS_OK;
 }
 
-/// Gives runs that are far off larger variances: Student's t as a mixture of normals, by
-/// expectation and maximisation.
+/// Gives runs that are far off larger variances, those that make Student's t of a normal
+/// (iteratively reweighted least squares).
 static void weigh(fitting *of, double residual)
 {
-    gsl_matrix_memcpy(of->inverse, of->factor);
-    gsl_linalg_cholesky_invert(of->inverse);
     for (int run = 0; run < of->count; run++) {
-        const double own = of->variance[run];
-        const double off = own * gsl_vector_get(of->weight, (size_t)run);
-        const double open = own - own * own * gsl_matrix_get(of->inverse, (size_t)run, (size_t)run);
-        of->variance[run] = residual * residual *
-                            (student_degrees + (off * off + open) / (residual * residual)) /
-                            (student_degrees + 1);
+        const double off = of->variance[run] * gsl_vector_get(of->weight, (size_t)run);
+        of->variance[run] =
+            (student_degrees * residual * residual + off * off) / (student_degrees + 1);
     }
 }
 
-/// The log of the evidence for a residual, and of how usual it is.
-static double evidence_of(const fitting *of, double residual)
+/// How well the runs are explained: the log of their normal density with the variances that were
+/// found, less what is unusual.
+static double evidence_of(const fitting *of, double residual, double machine)
 {
     double fit = 0;
     gsl_blas_ddot(&of->ratios.vector, of->weight, &fit);
-    double evidence = -fit / 2 - pow(log(residual / residual_usual), 2) / 2;
+    double evidence = -fit / 2 - pow(log(residual / residuals[0]), 2) / 2 -
+                      pow(log(machine / machine_deviations[0]), 2) / 4;
     for (size_t run = 0; run < (size_t)of->count; run++) {
         evidence -= log(gsl_matrix_get(of->factor, run, run));
     }
     return evidence;
 }
 
-static status try_residual(fitting *of, double residual, double *evidence, error_message *err)
+static status try_residual(fitting *of, double residual, error_message *err)
 {
     for (int run = 0; run < of->count; run++) {
         of->variance[run] = residual * residual;
@@ -209,7 +236,6 @@ static status try_residual(fitting *of, double residual, double *evidence, error
         weigh(of, residual);
         TRY(solve(of, err));
     }
-    *evidence = evidence_of(of, residual);
     return STATUS_OK;
 }
 
@@ -217,12 +243,16 @@ static status fit(fitting *of, ana_correction *out, error_message *err)
 {
     double best = -INFINITY;
     const size_t count = (size_t)of->count;
-    for (int index = 0; index < RESIDUALS; index++) {
-        double evidence = 0;
-        TRY(try_residual(of, residuals[index], &evidence, err));
+    for (int trial = 0; trial < MACHINES * RESIDUALS; trial++) {
+        const double machine = machine_deviations[trial / RESIDUALS];
+        const double residual = residuals[trial % RESIDUALS];
+        if (trial % RESIDUALS == 0) relate_runs(of, machine);
+        TRY(try_residual(of, residual, err));
+        const double evidence = evidence_of(of, residual, machine);
         if (evidence <= best) continue;
         best = evidence;
-        out->residual = residuals[index];
+        out->residual = residual;
+        out->machine_deviation = machine;
         memcpy(out->factor, of->factor->data, count * count * sizeof *out->factor);
         memcpy(out->weight, of->weight->data, count * sizeof *out->weight);
     }
@@ -237,25 +267,20 @@ status ana_correction_fit(const ana_time_parts *runs, const double *log_ratios, 
                          ANA_CORRECTION_RUNS_MAX);
     }
     const size_t count = (size_t)run_count;
-    double *prior = arena_array(memory, count * count, sizeof *prior);
-    for (size_t row = 0; row < count; row++) {
-        for (size_t column = 0; column < count; column++) {
-            prior[row * count + column] = covariance(&runs[row], &runs[column]);
-        }
-    }
+    gsl_set_error_handler_off(); // a factor that is none is a status
     *out = (ana_correction){.run_count = run_count, .runs = runs};
     out->factor = arena_array(memory, count * count, sizeof *out->factor);
     out->weight = arena_array(memory, count, sizeof *out->weight);
     fitting of = {.count = run_count,
-                  .prior = prior,
+                  .runs = runs,
                   .ratios = gsl_vector_const_view_array(log_ratios, count),
+                  .prior = gsl_matrix_alloc(count, count),
                   .factor = gsl_matrix_alloc(count, count),
-                  .inverse = gsl_matrix_alloc(count, count),
                   .weight = gsl_vector_alloc(count),
                   .variance = arena_array(memory, count, sizeof *of.variance)};
     const status fitted = fit(&of, out, err);
+    gsl_matrix_free(of.prior);
     gsl_matrix_free(of.factor);
-    gsl_matrix_free(of.inverse);
     gsl_vector_free(of.weight);
     return fitted;
 }
@@ -272,7 +297,8 @@ static void relate(const ana_correction *correction, const ana_time_parts *parts
     gsl_matrix_const_view factor = gsl_matrix_const_view_array(correction->factor, count, count);
     gsl_vector_view solved = gsl_vector_view_array(told, count);
     for (size_t run = 0; run < count; run++) {
-        with[run] = told[run] = covariance(parts, &correction->runs[run]);
+        with[run] = told[run] =
+            covariance(parts, &correction->runs[run], correction->machine_deviation);
     }
     gsl_blas_dtrsv(CblasLower, CblasNoTrans, CblasNonUnit, &factor.matrix, &solved.vector);
 }
@@ -292,7 +318,8 @@ ana_corrected ana_correction_predict(const ana_correction *correction, const ana
     const int count = correction->run_count;
     double *told = scratch + count;
     relate(correction, parts, scratch, told);
-    const double open = covariance(parts, parts) - product(told, told, count);
+    const double open =
+        covariance(parts, parts, correction->machine_deviation) - product(told, told, count);
     return (ana_corrected){
         .log_factor = product(scratch, correction->weight, count),
         .deviation = sqrt(fmax(0, open) + correction->residual * correction->residual),
@@ -303,7 +330,8 @@ double ana_correction_factor(const ana_correction *correction, const ana_time_pa
 {
     double log_factor = 0;
     for (int run = 0; run < correction->run_count; run++) {
-        log_factor += correction->weight[run] * covariance(parts, &correction->runs[run]);
+        log_factor += correction->weight[run] *
+                      covariance(parts, &correction->runs[run], correction->machine_deviation);
     }
     return text_rounded(exp(log_factor), DIGITS);
 }
@@ -325,7 +353,7 @@ static status factorise(const ana_correction *correction, const ana_time_parts *
     const int runs = correction->run_count;
     for (int row = 0; row < count; row++) {
         for (int column = 0; column < count; column++) {
-            double open = covariance(&points[row], &points[column]) -
+            double open = covariance(&points[row], &points[column], correction->machine_deviation) -
                           product(told + (size_t)row * (size_t)runs,
                                   told + (size_t)column * (size_t)runs, runs);
             if (is_alike(&points[row], &points[column])) {

@@ -26,11 +26,11 @@ enum {
     ANA_CORRECTED_PARTS
 };
 
-enum { ANA_LAYER_SIZES = 9, ANA_HEAD_SIZES = 5, ANA_MACHINE_BYTES = 96 };
+enum { ANA_LAYER_SIZES = 9, ANA_HEAD_SIZES = 5, ANA_MACHINE_BYTES = 128 };
 
 /// An iteration as far as runs tell of each other.
 typedef struct ana_time_parts {
-    char machine[ANA_MACHINE_BYTES];    // number format and kind of GPU
+    char machine[ANA_MACHINE_BYTES];    // number format and kind of GPU, by its constants
     double share[ANA_CORRECTED_PARTS];  // of the time; a pass that the host is too slow for is all
                                         // the host's. Their sum is 1
     double layer_size[ANA_LAYER_SIZES]; // logs to base 2 of what decides the kernels of a layer
@@ -47,6 +47,10 @@ typedef struct ana_correction {
     double *factor;             // [run_count]^2 lower Cholesky factor of their covariance
     double *weight;             // [run_count] inverse covariance times logs of the ratios
     double residual;            // standard deviation of one run's log that no other shares
+    double machine_deviation;   // of a machine as a whole, before any run: what explains the runs
+    uint64_t hash;              // of what was measured and played
+    int refused_count;          // rows of its table that could not be modelled
+    const char *refusal;        // of the first of them; NULL: none was
 } ana_correction;
 
 enum { ANA_CORRECTION_RUNS_MAX = 1000 };

@@ -2,11 +2,12 @@
 #include "analysis/calibration/measured_runs.h"
 #include "analysis/whatif/correction.h"
 
+#include "base/file.h"
 #include "base/text.h"
 
 #include <math.h>
 
-/// A row that cannot be modelled is a result; a broken file or machine is not.
+/// A row that cannot be modelled, be it for a file that it names, is a result.
 static bool is_refusal(status code)
 {
     return code == STATUS_INVALID || code == STATUS_INFEASIBLE || code == STATUS_FORMAT ||
@@ -61,24 +62,32 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
 {
     table from;
     ana_real_runs runs;
-    const char *refusal = "";
     TRY(ana_measured_table_open(path, memory, &from, err));
     TRY(ana_real_runs_read(&from, renamed, constants, memory, &runs, err));
     if (!ana_real_says(&runs, ANA_REAL_HARDWARE)) {
         return error_set(err, STATUS_INVALID, "%s: no column says the hardware", path);
     }
+    if (from.row_count > ANA_CORRECTION_RUNS_MAX) {
+        return error_set(err, STATUS_INVALID, "%s: %d runs to learn from: it takes 1 to %d", path,
+                         from.row_count, ANA_CORRECTION_RUNS_MAX);
+    }
     const size_t count = (size_t)from.row_count;
     ana_time_parts *parts = arena_array(memory, count, sizeof *parts);
     double *log_ratios = arena_array(memory, count, sizeof *log_ratios);
     ana_point_worker *worker = ana_point_worker_create(memory);
+    const char *refusal = NULL;
+    uint64_t hash = FILE_HASH_START;
     int learned = 0;
     for (int row = 0; row < from.row_count; row++) {
         ana_played_run played;
         TRY(ana_real_play(&runs, row, worker, memory, &played, err));
         if (played.refusal != NULL) {
-            refusal = played.refusal;
+            if (refusal == NULL) refusal = played.refusal;
             continue;
         }
+        const double times[] = {played.measured.iteration_ns, played.point.iteration_ns};
+        hash = file_hash(hash, times, sizeof times);
+        hash = file_hash(hash, played.parts.machine, sizeof played.parts.machine);
         parts[learned] = played.parts;
         log_ratios[learned++] = log(played.measured.iteration_ns / played.point.iteration_ns);
     }
@@ -86,5 +95,8 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
         return error_set(err, STATUS_INVALID, "%s: no run can be modelled: %.200s", path, refusal);
     }
     const status fitted = ana_correction_fit(parts, log_ratios, learned, memory, out, err);
+    out->hash = hash;
+    out->refused_count = from.row_count - learned;
+    out->refusal = refusal;
     return fitted == STATUS_OK ? STATUS_OK : error_prefix(err, fitted, "%s", path);
 }

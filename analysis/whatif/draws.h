@@ -23,7 +23,7 @@
 //                   "ranges": {"hardware.efficiency.gemm": [0.5, 0.7],
 //                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]},
 //                              "training.decision_ns": {"log": [1000, 1000000]}},
-//                   "calibration": "fitted.json"}
+//                   "calibration": "runs.csv"}
 
 typedef enum ana_distribution {
     ANA_UNIFORM,     ///< every value from low to high is as likely

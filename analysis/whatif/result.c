@@ -187,6 +187,17 @@ static int tied_count(const ana_whatif *study, const ana_certainty *certainty)
 /// (analysis/validate/README.md, llm-foundry). No bar holds it: a study does not know the software.
 #define OLD_SOFTWARE_RATIO 2.2
 
+static void say_calibration(const ana_correction *calibration, text_buffer *words)
+{
+    text_format(words, "Times are corrected by %d measured run%s", calibration->run_count,
+                plural(calibration->run_count));
+    if (calibration->refused_count > 0) {
+        text_format(words, "; %d could not be modelled: %s", calibration->refused_count,
+                    calibration->refusal);
+    }
+    text_append(words, ".");
+}
+
 /// By how much the best point's time may be off.
 static void say_error(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
 {
@@ -197,7 +208,7 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
     text_format(out, "; times may be off by %+.0f to %+.0f %%",
                 100 * (bar->low / best->iteration_ns - 1),
                 100 * (bar->high / best->iteration_ns - 1));
-    if (study->is_modelled && study->calibration == NULL) {
+    if (study->is_modelled && (study->calibration == NULL || study->is_beyond_calibration)) {
         text_format(out, " (older or uncompiled software: up to %.1f times as long)",
                     OLD_SOFTWARE_RATIO);
     }
@@ -243,7 +254,7 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
     }
     say_memory(point, &words);
     if (study->calibration != NULL) {
-        text_append(&words, "Times are at the level of the calibration.");
+        say_calibration(study->calibration, &words);
     }
     text_append_wrapped(out, words.bytes, 0, ANA_TEXT_COLUMNS);
     text_free(&words);

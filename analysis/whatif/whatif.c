@@ -144,12 +144,24 @@ static status open_calibration(ana_whatif *study, const char *path, const ana_se
     ana_correction *opened = arena_array(study->memory, 1, sizeof *opened);
     const ana_study *read = setup != NULL ? setup->study : NULL;
     const char *constants = "";
-    if (read != NULL && read->hardware != NULL && read->hardware_changes == NULL) {
+    if (read != NULL && read->trace_path != NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: uncertainty.calibration: it is of a cost model, and the costs here "
+                         "are those of a trace",
+                         study->path);
+    }
+    if (read != NULL && read->hardware != NULL && read->hardware_changes == NULL &&
+        strchr(read->hardware, ',') == NULL) {
         constants = arena_format(study->memory, "hardware=%s", read->hardware);
     }
     TRY(ana_correction_open(file_path_beside(study->path, path, study->memory), "", constants,
                             study->memory, opened, err));
     study->calibration = opened;
+    if (setup != NULL) {
+        ana_time_parts parts;
+        ana_time_parts_of(setup, &(ana_point){.iteration_ns = 1}, &parts);
+        study->is_beyond_calibration = !ana_correction_knows(opened, parts.machine);
+    }
     return STATUS_OK;
 }
 
@@ -217,21 +229,12 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, 
 }
 
 /// Corrects the times of a point that was played.
-static status calibrate(const ana_whatif *study, const ana_point_worker *worker, ana_point *point,
-                        error_message *err)
+static void calibrate(const ana_whatif *study, const ana_point_worker *worker, ana_point *point)
 {
-    const ana_setup *setup = ana_point_worker_setup(worker);
     ana_time_parts parts;
-    if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return STATUS_OK;
-    if (setup->study->trace_path != NULL) {
-        return error_set(err, STATUS_INVALID,
-                         "%s: uncertainty.calibration: it is of a cost model, and the costs here "
-                         "are those of a trace",
-                         study->path);
-    }
-    ana_time_parts_of(setup, point, &parts);
+    if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return;
+    ana_time_parts_of(ana_point_worker_setup(worker), point, &parts);
     ana_point_scale(point, ana_correction_factor(study->calibration, &parts));
-    return STATUS_OK;
 }
 
 status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
@@ -241,11 +244,11 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     ana_point point;
     text_buffer changes = {0};
     ana_whatif_changes(study, item, &changes);
-    status evaluated = ana_point_evaluate(worker, study->path, study->matrix.base, changes.bytes,
-                                          NULL, &point, err);
+    const status evaluated = ana_point_evaluate(worker, study->path, study->matrix.base,
+                                                changes.bytes, NULL, &point, err);
     text_free(&changes);
-    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, &point, err);
     if (evaluated == STATUS_OK) {
+        calibrate(study, worker, &point);
         ana_point_write(&point, result);
         return STATUS_OK;
     }

@@ -132,6 +132,7 @@ typedef struct ana_whatif {
     double deadline_ns;                // points beyond it are refused when all are put; 0: none
     double budget;                     // the same
     const ana_correction *calibration; // times of points are corrected by it; NULL: none
+    bool is_beyond_calibration;        // no run of it was on the machine of the study as written
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them

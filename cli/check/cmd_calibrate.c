@@ -37,7 +37,6 @@ static status read_settings(const cli_arguments *arguments, calibrate_request *r
     TRY(cli_int(arguments, "--gpus-per-node", 1, COUNT_MAX, GPUS_PER_NODE_DEFAULT,
                 &request->settings.gpus_per_node, err));
     request->settings.vocabulary_size = vocabulary;
-    request->settings.source = cli_operand(arguments, 0);
     request->level = 0.9;
     return cli_double(arguments, "--level", 0.01, 0.999, &request->level, err);
 }

@@ -14,6 +14,7 @@
 #include "models/cost/parallel.h"
 #include "models/shipped.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,6 +323,9 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         const char *value = cli_value(arguments, names[index]);
         if (value != NULL) text_format(&settings, " %s=%s", names[index] + 2, value);
+    }
+    if (found->study.calibration != NULL) {
+        text_format(&settings, " calibration=%016" PRIx64, found->study.calibration->hash);
     }
     const ana_kept_options about = {.name = found->study.title,
                                     .settings = settings.bytes,

@@ -20,7 +20,7 @@ static synthetic_runs *make_runs(const synthetic_machine *machine, const int64_t
 static ana_calibration fit(const synthetic_runs *runs)
 {
     ana_calibration calibration;
-    const ana_calibration_settings settings = {.source = "synthetic"};
+    const ana_calibration_settings settings = {0};
     require(ana_calibration_fit(runs->shapes, runs->ms, runs->count, &settings, memory,
                                 &calibration, &why));
     return calibration;

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /// A run of a size, a fifth of whose time are collectives of tensor parallelism.
 static ana_time_parts run_of(const char *machine, double size, double tensor)
@@ -77,6 +78,21 @@ TEST(one_run_that_something_else_slowed_counts_for_little)
     assert_true(fabs(predicted(&correction, &far).log_factor) < 0.05);
 }
 
+TEST(runs_that_agree_are_believed_however_far_off_they_are)
+{
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    ana_correction correction;
+    for (double factor = 1.0 / 30; factor < 1500; factor *= 3) {
+        for (int count = 4; count <= RUNS; count += 8) {
+            plant("a", log(factor), 0, runs, log_ratios);
+            assert_ok(ana_correction_fit(runs, log_ratios, count, memory, &correction, NULL));
+            const ana_time_parts own = run_of("a", 12.2, 0.2);
+            assert_close(exp(predicted(&correction, &own).log_factor), factor, 0.15);
+        }
+    }
+}
+
 TEST(what_no_run_tells_stays_open)
 {
     const ana_time_parts run = run_of("a", 10, 0.2);
@@ -90,6 +106,59 @@ TEST(what_no_run_tells_stays_open)
     assert_true(other.deviation > 0.12);
     assert_fails(ana_correction_fit(&run, &log_ratio, 0, memory, &correction, &why), STATUS_INVALID,
                  "0 runs to learn from: it takes 1 to 1000");
+}
+
+/// Of a table of one row, played.
+static ana_played_run played_of(const char *cells)
+{
+    static const char names[] = "model,hardware,gpus,gbs,mbs,seq,tp,pp,vp,recompute,measured_ms";
+    char text[400];
+    table from;
+    ana_real_runs runs;
+    ana_played_run played;
+    snprintf(text, sizeof text, "%s\n%s\n", names, cells);
+    assert_ok(table_open_bytes("r.csv", text, strlen(text), memory, &from, &why));
+    assert_ok(ana_real_runs_read(&from, "", "", memory, &runs, &why));
+    assert_ok(ana_real_play(&runs, 0, ana_point_worker_create(memory), memory, &played, &why));
+    return played;
+}
+
+TEST(shares_of_an_iteration_are_those_of_its_parts)
+{
+    static const char *const rows[] = {"llama-3-8b,h100-sxm,8,64,1,8192,8,1,,full,1",
+                                       "llama-3-8b,h100-sxm,8,64,1,8192,1,4,,full,1",
+                                       "llama-3-8b,h100-sxm,8,64,1,8192,1,4,4,,1",
+                                       "mixtral-8x7b,h100-sxm,64,64,1,4096,2,4,,full,1"};
+    double tensor[4];
+    for (int row = 0; row < 4; row++) {
+        const ana_played_run played = played_of(rows[row]);
+        double sum = 0;
+        assert_null(played.refusal);
+        for (int part = 0; part < ANA_CORRECTED_PARTS; part++) {
+            assert_true(played.parts.share[part] >= 0);
+            sum += played.parts.share[part];
+        }
+        assert_close(sum, 1, 1e-9);
+        tensor[row] = played.parts.share[MODEL_COST_TENSOR];
+    }
+    assert_true(tensor[0] > 0.05 && tensor[1] == 0 && tensor[3] > 0);
+    const ana_played_run small = played_of("gpt2,h100-sxm,1,8,1,64,1,1,,none,1");
+    assert_true(small.parts.share[MODEL_COST_HOST] > 0.5);
+    const ana_played_run unknown = played_of("no-such-model,h100-sxm,8,64,1,8192,8,1,,full,1");
+    assert_non_null(strstr(unknown.refusal, "no-such-model"));
+}
+
+TEST(a_factor_is_that_of_the_prediction)
+{
+    ana_time_parts runs[RUNS];
+    double log_ratios[RUNS];
+    ana_correction correction;
+    plant("a", 0.2, 0.3, runs, log_ratios);
+    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_time_parts other = run_of("b", 13.1, 0.3);
+    assert_close(log(ana_correction_factor(&correction, &other)),
+                 predicted(&correction, &other).log_factor, 1e-6);
+    assert_true(ana_correction_knows(&correction, "a") && !ana_correction_knows(&correction, "b"));
 }
 
 TEST(draws_are_spread_as_predictions_are_and_points_that_are_alike_move_together)

@@ -210,7 +210,7 @@ TEST(a_section_is_read)
     ana_uncertainty read = {0};
 
     assert_ok(read_section("{\"draws\":200,\"seed\":7,\"assumed\":false,\"model_error\":0,"
-                           "\"calibration\":\"c.json\",\"ranges\":{"
+                           "\"calibration\":\"runs.csv\",\"ranges\":{"
                            "\"hardware.efficiency.gemm\":[0.5,0.7],"
                            "\"cluster.links.inter.latency_ns\":{\"factor\":[0.5,4]}}}",
                            &read, NULL));

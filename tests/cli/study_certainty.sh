@@ -1,5 +1,6 @@
 # `dynmo study`: error bars, groups, what to measure; refusals of what cannot be drawn.
 # Usage: study_certainty.sh DYNMO
+root=$(cd .. && pwd)
 plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
 cp "$plain" h100.json
@@ -91,7 +92,26 @@ awk -v plain="$(rate_of slow.json)" -v taught="$(rate_of taught.json)" \
     fail "a table of runs: $(rate_of slow.json) and $(rate_of taught.json) tokens/s"
 has '%  calibration$' taught.json
 has '"calibration":true' taught.json --json
-has '"points_beyond_calibration":0' taught.json --json
+has '"calibration_runs":1,"calibration_refused":0,"points_beyond_calibration":0' taught.json --json
+# Rows that cannot be modelled are counted; a machine that no run used is another one, and is said.
+{ cat slow.csv; tail -n 1 slow.csv | sed 's/mixtral-8x7b/no-such-model/'; } >partly.csv
+sed 's/slow.csv/partly.csv/' taught.json >partly.json
+has '"calibration_runs":1,"calibration_refused":1,' partly.json --json
+"$dynmo" study partly.json | tr '\n' ' ' | grep -q 'corrected by 1 measured run; 1 could not be modelled: no-such-model' ||
+    fail 'a row that cannot be modelled is not told'
+sed 's/"hardware":"h100-sxm"/"hardware":{"base":"h100-sxm","efficiency":{"gemm":0.3}}/' taught.json >changed.json
+has '"points_beyond_calibration":2' changed.json --json
+has 'older or uncompiled software' changed.json
+# What a table names counts as the table does for who goes on with a store.
+cp "$root/models/hardware/h100-sxm.json" here.json
+sed 's/h100-sxm/here.json/' slow.csv >named.csv
+sed 's/slow.csv/named.csv/' taught.json >named.json
+"$dynmo" study named.json --store kept.db >first || fail 'a table that names a file'
+sed -i 's/"gemm": *[0-9.]*/"gemm": 0.4/' here.json
+"$dynmo" study named.json --store kept.db >second || fail 'a table whose file has changed'
+"$dynmo" study named.json >fresh
+cmp -s second fresh || fail 'a store answers for a file that has changed'
+cmp -s first second && fail 'a changed file changes nothing'
 # Runs that say no hardware ran on the study's.
 cut -d, -f1,3- slow.csv >nowhere.csv
 sed 's/slow.csv/nowhere.csv/' taught.json >nowhere.json
