@@ -147,15 +147,28 @@ static status check_made(const char *path, const char *text, arena *memory, erro
     return ana_study_open_text(path, matrix.base, "{}", memory, &study, err);
 }
 
+/// Says how to play it again: with the options that it does not hold.
+static void tell_made(const cli_arguments *arguments, const char *path)
+{
+    static const char *const names[] = {"--deadline", "--budget", "--rank-by", "--draws", "--seed"};
+    fprintf(stderr, "dynmo: wrote %s; edit it and run `dynmo study %s", path, path);
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *value = cli_value(arguments, names[index]);
+        if (value != NULL) fprintf(stderr, " %s %s", names[index], value);
+    }
+    fprintf(stderr, "`\n");
+}
+
 /// Writes a study that was made, for its user to edit.
-static status write_made(const char *path, const text_buffer *text, error_message *err)
+static status write_made(const cli_arguments *arguments, const char *path, const text_buffer *text,
+                         error_message *err)
 {
     if (access(path, F_OK) == 0) {
         return error_set(err, STATUS_INVALID,
                          "%s: is there already; -o FILE writes the study elsewhere", path);
     }
     TRY(file_write(path, text->bytes, text->length, err));
-    fprintf(stderr, "dynmo: wrote %s; edit it and run `dynmo study %s`\n", path, path);
+    tell_made(arguments, path);
     return STATUS_OK;
 }
 
@@ -169,7 +182,7 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
     *path = cli_value_or(arguments, "--output", "STUDY.json");
     *text = made.bytes;
     TRY(check_made(*path, *text, memory, err));
-    return write_made(*path, &made, err);
+    return write_made(arguments, *path, &made, err);
 }
 
 /// The study that is named, or one that is made from --model and written.

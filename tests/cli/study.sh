@@ -103,7 +103,7 @@ refuse 2 "s.json: what the axis 'cluster.gpus' replaces: s.json: cluster.gpus: -
 # Studies that are made: written once, and what they play is what is in the file.
 mkdir made && cd made || exit 1
 "$dynmo" study --model gpt2 --gpu h100-sxm --gpus 8 --tokens 100B --global-batch 16 --draws 0 >first 2>err || fail "--model: $(cat err)"
-grep -qx 'dynmo: wrote STUDY.json; edit it and run .dynmo study STUDY.json.' err || fail '--model: what it wrote'
+grep -qx 'dynmo: wrote STUDY.json; edit it and run .dynmo study STUDY.json --draws 0.' err || fail '--model: what it wrote'
 "$dynmo" study STUDY.json --draws 0 | cmp -s - first || fail '--model plays another study than it writes'
 refuse 2 'STUDY.json: is there already; -o FILE writes the study elsewhere' --model gpt2 --gpu h100-sxm --gpus 8
 "$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus 12 --draws 0 -o 12.json >twelve 2>err || fail "--gpus 12: $(cat err)"
