@@ -57,6 +57,41 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
     return attempt(runs, row, worker, memory, played, err);
 }
 
+/// Plays all rows and learns from those that can be modelled.
+static status learn(const ana_real_runs *runs, arena *memory, ana_correction *out,
+                    error_message *err)
+{
+    const int count = runs->source.row_count;
+    ana_time_parts *parts = arena_array(memory, (size_t)count, sizeof *parts);
+    double *log_ratios = arena_array(memory, (size_t)count, sizeof *log_ratios);
+    ana_point_worker *worker = ana_point_worker_create(memory);
+    const char *refusal = NULL;
+    uint64_t hash = FILE_HASH_START;
+    int learned = 0;
+    for (int row = 0; row < count; row++) {
+        ana_played_run played;
+        TRY(ana_real_play(runs, row, worker, memory, &played, err));
+        if (played.refusal != NULL) {
+            if (refusal == NULL) refusal = played.refusal;
+            continue;
+        }
+        const double times[] = {played.measured.iteration_ns, played.point.iteration_ns};
+        hash = file_hash(hash, times, sizeof times);
+        hash = file_hash(hash, played.parts.machine, sizeof played.parts.machine);
+        parts[learned] = played.parts;
+        log_ratios[learned++] = log(played.measured.iteration_ns / played.point.iteration_ns);
+    }
+    if (learned == 0) {
+        return error_set(err, STATUS_INVALID, "%s: no run can be modelled: %.200s",
+                         runs->source.path, refusal);
+    }
+    TRY(ana_correction_fit(parts, log_ratios, learned, memory, out, err));
+    out->hash = hash;
+    out->refused_count = count - learned;
+    out->refusal = refusal;
+    return STATUS_OK;
+}
+
 status ana_correction_open(const char *path, const char *renamed, const char *constants,
                            arena *memory, ana_correction *out, error_message *err)
 {
@@ -71,32 +106,5 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
         return error_set(err, STATUS_INVALID, "%s: %d runs to learn from: it takes 1 to %d", path,
                          from.row_count, ANA_CORRECTION_RUNS_MAX);
     }
-    const size_t count = (size_t)from.row_count;
-    ana_time_parts *parts = arena_array(memory, count, sizeof *parts);
-    double *log_ratios = arena_array(memory, count, sizeof *log_ratios);
-    ana_point_worker *worker = ana_point_worker_create(memory);
-    const char *refusal = NULL;
-    uint64_t hash = FILE_HASH_START;
-    int learned = 0;
-    for (int row = 0; row < from.row_count; row++) {
-        ana_played_run played;
-        TRY(ana_real_play(&runs, row, worker, memory, &played, err));
-        if (played.refusal != NULL) {
-            if (refusal == NULL) refusal = played.refusal;
-            continue;
-        }
-        const double times[] = {played.measured.iteration_ns, played.point.iteration_ns};
-        hash = file_hash(hash, times, sizeof times);
-        hash = file_hash(hash, played.parts.machine, sizeof played.parts.machine);
-        parts[learned] = played.parts;
-        log_ratios[learned++] = log(played.measured.iteration_ns / played.point.iteration_ns);
-    }
-    if (learned == 0) {
-        return error_set(err, STATUS_INVALID, "%s: no run can be modelled: %.200s", path, refusal);
-    }
-    const status fitted = ana_correction_fit(parts, log_ratios, learned, memory, out, err);
-    out->hash = hash;
-    out->refused_count = from.row_count - learned;
-    out->refusal = refusal;
-    return fitted == STATUS_OK ? STATUS_OK : error_prefix(err, fitted, "%s", path);
+    return learn(&runs, memory, out, err);
 }
