@@ -366,6 +366,28 @@ static status factorise(const ana_correction *correction, const ana_time_parts *
     return error_set(err, STATUS_INVALID, "what measured runs leave open has no covariance");
 }
 
+/// Standard normal numbers [draw_count][point_count]; those of a point have the mean 0, so that its
+/// draws are right in the mean.
+static double *draw_normals(int point_count, int draw_count, uint64_t seed, arena *memory)
+{
+    const size_t count = (size_t)point_count * (size_t)draw_count;
+    double *normals = arena_array(memory, count, sizeof *normals);
+    rng random = rng_init(seed, 1);
+    for (size_t index = 0; index < count; index++) {
+        normals[index] = rng_normal(&random);
+    }
+    for (int point = 0; point < point_count; point++) {
+        double sum = 0;
+        for (size_t index = (size_t)point; index < count; index += (size_t)point_count) {
+            sum += normals[index];
+        }
+        for (size_t index = (size_t)point; index < count; index += (size_t)point_count) {
+            normals[index] -= sum / draw_count;
+        }
+    }
+    return normals;
+}
+
 status ana_correction_draw(const ana_correction *correction, const ana_time_parts *points,
                            int point_count, uint64_t seed, int draw_count, arena *memory,
                            double *factors, error_message *err)
@@ -376,22 +398,20 @@ status ana_correction_draw(const ana_correction *correction, const ana_time_part
     double *with = arena_array(memory, runs, sizeof *with);
     double *told = arena_array(memory, count * runs, sizeof *told);
     double *middle = arena_array(memory, count, sizeof *middle);
-    double *normal = arena_array(memory, count, sizeof *normal);
+    double *normals = draw_normals(point_count, draw_count, seed, memory);
     gsl_matrix *factor = gsl_matrix_alloc(count, count);
     for (size_t point = 0; point < count; point++) {
         relate(correction, &points[point], with, told + point * runs);
         middle[point] = product(with, correction->weight, (int)runs);
     }
     const status factorised = factorise(correction, points, point_count, told, factor, err);
-    rng random = rng_init(seed, 1);
-    for (int draw = 0; factorised == STATUS_OK && draw < draw_count; draw++) {
-        for (size_t point = 0; point < count; point++) {
-            normal[point] = widening * rng_normal(&random);
-        }
-        for (size_t point = 0; point < count; point++) {
-            const double moved = middle[point] + product(gsl_matrix_const_ptr(factor, point, 0),
-                                                         normal, (int)point + 1);
-            factors[point * (size_t)draw_count + (size_t)draw] = text_rounded(exp(moved), DIGITS);
+    for (size_t point = 0; factorised == STATUS_OK && point < count; point++) {
+        const double *row = gsl_matrix_const_ptr(factor, point, 0);
+        const double variance = product(row, row, (int)point + 1) * widening * widening;
+        for (int draw = 0; draw < draw_count; draw++) {
+            const double moved = product(row, normals + (size_t)draw * count, (int)point + 1);
+            factors[point * (size_t)draw_count + (size_t)draw] =
+                text_rounded(exp(middle[point] + widening * moved - variance / 2), DIGITS);
         }
     }
     gsl_matrix_free(factor);

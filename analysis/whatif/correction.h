@@ -84,8 +84,9 @@ bool ana_correction_knows(const ana_correction *correction, const char *machine)
 /// guessed of deviations that few runs tell.
 #define ANA_CORRECTION_REACH 1.8
 
-/// Draws factors on the times of points, those of each draw together. Points of the same shape on
-/// the same machine share what a run has of its own.
+/// Draws factors on the times of points, those of each draw together, with the mean of
+/// ana_correction_factor, so that points are ranked in the mean as they are by it. Points of the
+/// same shape on the same machine share what a run has of its own.
 ///
 /// @param factors [point_count][draw_count] out
 /// @return STATUS_INVALID if the points' covariance is none

@@ -177,14 +177,17 @@ TEST(draws_are_spread_as_predictions_are_and_points_that_are_alike_move_together
         const ana_corrected wanted = predicted(&correction, &points[point]);
         double sum = 0;
         double squares = 0;
+        double mean = 0;
         for (int draw = 0; draw < DRAWS; draw++) {
             const double off = log(factors[point * DRAWS + draw]) - wanted.log_factor;
             sum += off;
+            mean += factors[point * DRAWS + draw] / DRAWS;
             squares += off * off;
         }
         const double deviation = wanted.deviation * ANA_CORRECTION_REACH / 1.6449;
-        assert_true(fabs(sum / DRAWS) < 5 * deviation / sqrt(DRAWS));
-        assert_close(sqrt(squares / DRAWS), deviation, 0.05);
+        const double middle = sum / DRAWS;
+        assert_close(sqrt(squares / DRAWS - middle * middle), deviation, 0.05);
+        assert_close(mean, ana_correction_factor(&correction, &points[point]), 0.003);
     }
     for (int draw = 0; draw < DRAWS; draw++) {
         assert_close(factors[draw], factors[DRAWS + draw], 1e-3);
