@@ -32,8 +32,10 @@ static status choose_learning(const cli_arguments *arguments, const table *from,
     }
     ana_correction *opened = arena_array(memory, 1, sizeof *opened);
     settings->calibration = opened;
-    return ana_correction_open(path, cli_value_or(arguments, "--columns", ""),
-                               cli_value_or(arguments, "--set", ""), memory, opened, err);
+    const char *constants = arena_format(memory, "hardware=h100-sxm,%s", // the default of rows
+                                         cli_value_or(arguments, "--set", ""));
+    return ana_correction_open(path, cli_value_or(arguments, "--columns", ""), constants, memory,
+                               opened, err);
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -105,8 +107,8 @@ const cli_command cli_command_validate = {
                      "of one's own: the others are predicted with what they say of the cost "
                      "model's error, and scored."},
             {"--calibration", "FILE",
-             .help = "The same with all runs of another table, which --columns and --set hold "
-                     "for, too; it says the hardware."},
+             .help = "The same with all runs of another table, which --columns, --set and the "
+                     "defaults hold for, too."},
             {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
             {"--summary", .help = "Without the rows."},

@@ -116,6 +116,8 @@ cmp -s first second && fail 'a changed file changes nothing'
 cut -d, -f1,3- slow.csv >nowhere.csv
 sed 's/slow.csv/nowhere.csv/' taught.json >nowhere.json
 [ "$(rate_of nowhere.json)" = "$(rate_of taught.json)" ] || fail 'runs without a hardware'
+sed 's/"hardware":"h100-sxm"/"hardware":{"base":"h100-sxm","efficiency":{"gemm":0.3}}/' nowhere.json >altered.json
+refuse 2 'nowhere.csv: no column says the hardware' altered.json
 sed 's/mixtral-8x7b/no-such-model/' slow.csv >unknown.csv
 sed 's/slow.csv/unknown.csv/' taught.json >unknown.json
 refuse 2 "unknown.csv: no run can be modelled: no-such-model: No such file or directory; and no shipped model is named 'no-such-model'" unknown.json

@@ -108,9 +108,10 @@ refuse 2 "--fit: no row has 'tp' = 3" slow.csv --fit tp=3
 "$dynmo" validate slow.csv --calibration slow.csv --summary >own || fail 'a table as calibration'
 awk '/error of time, mean/ { exit !($(NF - 1) < 5) }' own || fail "a table as calibration: $(cat own)"
 cut -d, -f1,3- slow.csv >nowhere.csv
-refuse 2 'nowhere.csv: no column says the hardware' slow.csv --calibration nowhere.csv
-"$dynmo" validate slow.csv --calibration nowhere.csv --set hardware=h100-sxm --summary >elsewhere || fail '--set'
-cmp own elsewhere || fail 'constants do not hold for the calibration'
+"$dynmo" validate slow.csv --calibration nowhere.csv --summary >elsewhere || fail 'the default of a calibration'
+cmp own elsewhere || fail 'defaults do not hold for the calibration'
+"$dynmo" validate slow.csv --calibration nowhere.csv --set hardware=a100-sxm-80gb --summary >another || fail '--set'
+cmp -s own another && fail 'constants do not hold for the calibration'
 refuse 2 '--fit: bars are those of what the runs teach: without --calibration' slow.csv --fit tp=1 --calibration slow.csv
 refuse 1 'none.csv: No such file or directory' slow.csv --calibration none.csv
 
