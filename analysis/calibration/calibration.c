@@ -2,8 +2,6 @@
 #include "analysis/calibration/calibration.h"
 
 #include <gsl/gsl_cdf.h>
-#include <gsl/gsl_errno.h>
-#include <gsl/gsl_linalg.h>
 #include <math.h>
 #include <string.h>
 
@@ -48,43 +46,6 @@ double ana_log_time(const double *logs, const double *quantities, const double *
     return log(sum);
 }
 
-int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape *shape,
-                               ana_part part, int most)
-{
-    const ana_part_shape wanted = ana_part_shape_of(shape, part);
-    for (int index = 0; index < calibration->part_shape_count; index++) {
-        const ana_part_shape *known = &calibration->part_shapes[index];
-        if (known->part == part && memcmp(known->key, wanted.key, sizeof wanted.key) == 0) {
-            return index;
-        }
-    }
-    if (calibration->part_shape_count == most) return -1;
-    calibration->part_shapes[calibration->part_shape_count] = wanted;
-    return calibration->part_shape_count++;
-}
-
-status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err)
-{
-    const size_t count = (size_t)calibration->part_shape_count;
-    gsl_set_error_handler_off();
-    calibration->shape_inverse =
-        arena_array(memory, count * count, sizeof *calibration->shape_inverse);
-    if (count == 0) return STATUS_OK;
-    gsl_matrix_view inverse = gsl_matrix_view_array(calibration->shape_inverse, count, count);
-    for (size_t row = 0; row < count; row++) {
-        for (size_t column = 0; column < count; column++) {
-            gsl_matrix_set(&inverse.matrix, row, column,
-                           ana_part_correlation(&calibration->part_shapes[row],
-                                                &calibration->part_shapes[column]));
-        }
-    }
-    if (gsl_linalg_cholesky_decomp1(&inverse.matrix) == GSL_SUCCESS) {
-        gsl_linalg_cholesky_invert(&inverse.matrix);
-        return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID, "two shapes of a calibration are the same");
-}
-
 /// How much more than the fit says varies what no run has: that related shapes are alike, and by
 /// how much, is itself a guess.
 static const double open_variance = 2;
@@ -112,15 +73,16 @@ static double weigh(const ana_calibration *calibration, const ana_part_shape *sh
     return open_variance * fmax(open, 0);
 }
 
-/// The log of a run's time with some logs of coefficients.
+/// The log of a run's time.
 ///
 /// @param slope   [coefficient_count] out
 /// @param weights [part_shape_count]
-/// @param open    out: variance of the factors that no shape tells; may be NULL
-static double respond(const ana_calibration *calibration, const double *logs,
-                      const ana_run_shape *shape, double *slope, double *weights, double *open)
+/// @param open    variance of the factors that no shape tells is added
+static double respond(const ana_calibration *calibration, const ana_run_shape *shape, double *slope,
+                      double *weights, double *open)
 {
     const int shape_count = calibration->part_shape_count;
+    const double *logs = calibration->logs;
     const double *factors = logs + ANA_TERM_COUNT;
     double quantities[ANA_TERM_COUNT];
     double part_log[ANA_PART_COUNT] = {0};
@@ -141,7 +103,7 @@ static double respond(const ana_calibration *calibration, const double *logs,
     for (int index = 0; index < shape_count; index++) {
         slope[ANA_TERM_COUNT + index] *= part_share[calibration->part_shapes[index].part];
     }
-    for (int part = 0; open != NULL && part < ANA_PART_COUNT; part++) {
+    for (int part = 0; part < ANA_PART_COUNT; part++) {
         const double deviation = calibration->part_deviation[part] * part_share[part];
         *open += left[part] * deviation * deviation;
     }
@@ -175,8 +137,7 @@ ana_prediction ana_calibration_predict(const ana_calibration *calibration,
     const size_t count = (size_t)calibration->coefficient_count;
     const double residual = residual_of(calibration, shape);
     double variance = residual * residual;
-    const double middle =
-        respond(calibration, calibration->logs, shape, scratch, scratch + count, &variance);
+    const double middle = respond(calibration, shape, scratch, scratch + count, &variance);
     bend(calibration, scratch);
     for (size_t row = 0; row < count; row++) {
         if (scratch[row] == 0.0) continue;

@@ -54,6 +54,22 @@ typedef struct attempt {
     double *logs;    // [count]
 } attempt;
 
+/// The index among part_shapes of a part of a run, which is added if it is the first of its shape;
+/// -1: there is no room for it.
+static int take_shape(ana_calibration *calibration, const ana_run_shape *shape, ana_part part)
+{
+    const ana_part_shape wanted = ana_part_shape_of(shape, part);
+    for (int index = 0; index < calibration->part_shape_count; index++) {
+        const ana_part_shape *known = &calibration->part_shapes[index];
+        if (known->part == part && memcmp(known->key, wanted.key, sizeof wanted.key) == 0) {
+            return index;
+        }
+    }
+    if (calibration->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) return -1;
+    calibration->part_shapes[calibration->part_shape_count] = wanted;
+    return calibration->part_shape_count++;
+}
+
 static status collect(const ana_run_shape *shapes, const double *iteration_ms, fitting *fit,
                       ana_calibration *out, error_message *err)
 {
@@ -68,8 +84,7 @@ static status collect(const ana_run_shape *shapes, const double *iteration_ms, f
             int *index = &fit->shape_of[run * ANA_PART_COUNT + (int)part];
             *index = -1;
             if (!ana_run_has_part(&shapes[run], part)) continue;
-            const int taken =
-                ana_calibration_take_shape(out, &shapes[run], part, ANA_CALIBRATION_SHAPES_MAX);
+            const int taken = take_shape(out, &shapes[run], part);
             *index = ANA_TERM_COUNT + taken;
             if (taken >= 0) continue;
             return error_set(err, STATUS_INVALID,
@@ -80,6 +95,29 @@ static status collect(const ana_run_shape *shapes, const double *iteration_ms, f
     }
     out->coefficient_count = fit->count = ANA_TERM_COUNT + out->part_shape_count;
     return STATUS_OK;
+}
+
+/// Makes shape_inverse from part_shapes.
+static status relate(ana_calibration *calibration, arena *memory, error_message *err)
+{
+    const size_t count = (size_t)calibration->part_shape_count;
+    gsl_set_error_handler_off();
+    calibration->shape_inverse =
+        arena_array(memory, count * count, sizeof *calibration->shape_inverse);
+    if (count == 0) return STATUS_OK;
+    gsl_matrix_view inverse = gsl_matrix_view_array(calibration->shape_inverse, count, count);
+    for (size_t row = 0; row < count; row++) {
+        for (size_t column = 0; column < count; column++) {
+            gsl_matrix_set(&inverse.matrix, row, column,
+                           ana_part_correlation(&calibration->part_shapes[row],
+                                                &calibration->part_shapes[column]));
+        }
+    }
+    if (gsl_linalg_cholesky_decomp1(&inverse.matrix) == GSL_SUCCESS) {
+        gsl_linalg_cholesky_invert(&inverse.matrix);
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "two shapes of a calibration are the same");
 }
 
 static void collect_ranges(const ana_run_shape *shapes, int run_count, ana_calibration *out)
@@ -327,7 +365,7 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
     TRY(collect(shapes, iteration_ms, &fit, &made, err));
     collect_ranges(shapes, run_count, &made);
     solve_with_gsl(&fit, &made, memory);
-    TRY(ana_calibration_relate(&made, memory, err));
+    TRY(relate(&made, memory, err));
     *out = made;
     return STATUS_OK;
 }
