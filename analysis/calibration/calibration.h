@@ -95,10 +95,12 @@ bool ana_run_has_part(const ana_run_shape *shape, ana_part part);
 
 ana_part_shape ana_part_shape_of(const ana_run_shape *shape, ana_part part);
 
-/// How much the deviations of two shapes hang together: 0 of different parts; 1 of the same shape;
-/// of others a share, less by 1/e for every ANA_RELATED_DOUBLINGS doublings between their keys.
+/// How much the deviations of two shapes hang together that are so many doublings of their sizes
+/// apart: 1 of the same shape, of others a share, less by 1/e for every three doublings.
+double ana_shape_correlation(double doublings);
+
+/// The same of parts of runs: 0 of different parts.
 double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *right);
-#define ANA_RELATED_DOUBLINGS 3.0
 
 // What is fitted.
 
@@ -149,17 +151,6 @@ enum { ANA_CALIBRATION_RUNS_MIN = 4, ANA_CALIBRATION_SHAPES_MAX = 400 };
 /// @param part_share  [ANA_PART_COUNT] out
 double ana_log_time(const double *logs, const double *quantities, const double *part_log,
                     double *term_share, double *part_share);
-
-/// The index among part_shapes of a part of a run, which is added if it is the first of its shape.
-///
-/// @param most shapes that there is room for; without any left: -1
-int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape *shape,
-                               ana_part part, int most);
-
-/// Makes shape_inverse from part_shapes.
-///
-/// @return STATUS_INVALID if two shapes are the same
-status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err);
 
 typedef struct ana_prediction {
     double middle_ms;

@@ -11,6 +11,7 @@ static const double speed_deviation = 0.843;
 /// Share of a factor's variance that related shapes have in common; the rest is a shape's own, as
 /// libraries choose other kernels.
 static const double related_share = 0.6;
+static const double related_doublings = 3; // that leave 1/e of it
 /// The embedding's share of what a microbatch costs besides layers: about 8 of the 32 kernels
 /// around the layers in Megatron-LM are its.
 static const double embedding_share = 0.25;
@@ -189,6 +190,11 @@ ana_part_shape ana_part_shape_of(const ana_run_shape *shape, ana_part part)
     return made;
 }
 
+double ana_shape_correlation(double doublings)
+{
+    return doublings > 0 ? related_share * exp(-doublings / related_doublings) : 1;
+}
+
 double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *right)
 {
     double doublings = 0;
@@ -196,5 +202,5 @@ double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *ri
     for (size_t field = 0; field < sizeof left->key / sizeof *left->key; field++) {
         doublings += fabs(log2((double)left->key[field] / (double)right->key[field]));
     }
-    return doublings > 0 ? related_share * exp(-doublings / ANA_RELATED_DOUBLINGS) : 1;
+    return ana_shape_correlation(doublings);
 }

@@ -122,6 +122,9 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
 /// @param memory of what is read meanwhile
 const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt, arena *memory);
 
+/// Of rows that name none.
+#define ANA_REAL_HARDWARE_DEFAULT "h100-sxm"
+
 /// What holds for rows that do not say otherwise, one "name: value" after the other.
 extern const char ana_real_defaults[];
 

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define HARDWARE_DEFAULT "h100-sxm"
 #define DIGITS "0123456789"
 
 enum {
@@ -219,7 +218,7 @@ static status find_dtype(const ana_real_runs *runs, int row, model_dtype *out, e
 static const char *hardware_name(const ana_real_runs *runs, int row)
 {
     const char *said = ana_real_text(runs, row, ANA_REAL_HARDWARE);
-    return said[0] != '\0' ? shipped_name(model_shipped_hardware, said) : HARDWARE_DEFAULT;
+    return said[0] != '\0' ? shipped_name(model_shipped_hardware, said) : ANA_REAL_HARDWARE_DEFAULT;
 }
 
 /// PyTorch multiplies float32 as such unless TF32 is allowed, which containers of the vendor do by

@@ -1,5 +1,6 @@
 #include "analysis/whatif/correction.h"
 
+#include "analysis/calibration/calibration.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
@@ -23,10 +24,6 @@ static const double part_deviation[ANA_CORRECTED_PARTS] = {
 };
 static const double shape_deviation = 0.12;
 static const double machine_correlation = 0.5; // of two machines that run the same software
-/// Of the variance of a shape, what related shapes share, less by 1/e for so many doublings between
-/// them: as in iteration_terms.c.
-static const double related_share = 0.6;
-static const double related_doublings = 3;
 /// Kernels know the width of an MLP less well than their other sizes.
 static const double ffn_weight = 0.5;
 // Tried are residuals of runs and deviations of machines; the first of each is the usual one.
@@ -89,10 +86,10 @@ static double log_of(int size)
     return log2(size > 1 ? size : 1);
 }
 
-/// By what decides how long its kernels take, whatever its file is called.
-static void name_machine(const model_hardware *hardware, model_dtype dtype,
-                         char name[ANA_MACHINE_BYTES])
+void ana_machine_name(const ana_setup *setup, char name[ANA_MACHINE_BYTES])
 {
+    const model_hardware *hardware = &setup->hardware;
+    const model_dtype dtype = setup->model_costs.shape.dtype;
     const double constants[] = {
         (double)hardware->flop_per_s[dtype], (double)hardware->memory_bytes_per_s,
         hardware->gemm_efficiency,           hardware->attention_efficiency,
@@ -119,7 +116,7 @@ void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_
                       log_of(shape->microbatch_size), log_of(shape->sequence_length),
                       log_of(config->vocabulary_size)},
     };
-    name_machine(&setup->hardware, shape->dtype, parts->machine);
+    ana_machine_name(setup, parts->machine);
     measure_shares(setup, point->iteration_ns, parts->share);
 }
 
@@ -129,7 +126,7 @@ static double related(const double *left, const double *right, int count)
     for (int size = 0; size < count; size++) {
         doublings += fabs(left[size] - right[size]);
     }
-    return doublings > 0 ? related_share * exp(-doublings / related_doublings) : 1;
+    return ana_shape_correlation(doublings);
 }
 
 static double of_layers(const ana_time_parts *parts)

@@ -30,12 +30,16 @@ enum { ANA_LAYER_SIZES = 9, ANA_HEAD_SIZES = 5, ANA_MACHINE_BYTES = 128 };
 
 /// An iteration as far as runs tell of each other.
 typedef struct ana_time_parts {
-    char machine[ANA_MACHINE_BYTES];    // number format and kind of GPU, by its constants
+    char machine[ANA_MACHINE_BYTES];    // of ana_machine_name
     double share[ANA_CORRECTED_PARTS];  // of the time; a pass that the host is too slow for is all
                                         // the host's. Their sum is 1
     double layer_size[ANA_LAYER_SIZES]; // logs to base 2 of what decides the kernels of a layer
     double head_size[ANA_HEAD_SIZES];
 } ana_time_parts;
+
+/// Number format and kind of GPU, by what decides how long its kernels take, whatever its file is
+/// called.
+void ana_machine_name(const ana_setup *setup, char name[ANA_MACHINE_BYTES]);
 
 /// @param setup of a point whose costs are those of a model
 /// @param point that was played

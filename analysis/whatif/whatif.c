@@ -158,9 +158,9 @@ static status open_calibration(ana_whatif *study, const char *path, const ana_se
                             study->memory, opened, err));
     study->calibration = opened;
     if (setup != NULL) {
-        ana_time_parts parts;
-        ana_time_parts_of(setup, &(ana_point){.iteration_ns = 1}, &parts);
-        study->is_beyond_calibration = !ana_correction_knows(opened, parts.machine);
+        char machine[ANA_MACHINE_BYTES];
+        ana_machine_name(setup, machine);
+        study->is_beyond_calibration = !ana_correction_knows(opened, machine);
     }
     return STATUS_OK;
 }

@@ -32,7 +32,7 @@ static status choose_learning(const cli_arguments *arguments, const table *from,
     }
     ana_correction *opened = arena_array(memory, 1, sizeof *opened);
     settings->calibration = opened;
-    const char *constants = arena_format(memory, "hardware=h100-sxm,%s", // the default of rows
+    const char *constants = arena_format(memory, "hardware=" ANA_REAL_HARDWARE_DEFAULT ",%s",
                                          cli_value_or(arguments, "--set", ""));
     return ana_correction_open(path, cli_value_or(arguments, "--columns", ""), constants, memory,
                                opened, err);

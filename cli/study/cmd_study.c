@@ -62,6 +62,11 @@ static const char *const model_options[] = {
     "--currency"};
 enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
 
+/// On which it depends what is played, beside the study.
+static const char *const playing_options[] = {"--seed", "--rank-by", "--draws", "--deadline",
+                                              "--budget"};
+enum { PLAYING_OPTION_COUNT = sizeof playing_options / sizeof playing_options[0] };
+
 /// A study comes from one place only.
 static status check_source(const cli_arguments *arguments, error_message *err)
 {
@@ -150,11 +155,10 @@ static status check_made(const char *path, const char *text, arena *memory, erro
 /// Says how to play it again: with the options that it does not hold.
 static void tell_made(const cli_arguments *arguments, const char *path)
 {
-    static const char *const names[] = {"--deadline", "--budget", "--rank-by", "--draws", "--seed"};
     fprintf(stderr, "dynmo: wrote %s; edit it and run `dynmo study %s", path, path);
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *value = cli_value(arguments, names[index]);
-        if (value != NULL) fprintf(stderr, " %s %s", names[index], value);
+    for (int index = 0; index < PLAYING_OPTION_COUNT; index++) {
+        const char *value = cli_value(arguments, playing_options[index]);
+        if (value != NULL) fprintf(stderr, " %s %s", playing_options[index], value);
     }
     fprintf(stderr, "`\n");
 }
@@ -328,14 +332,12 @@ static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
 static status play_study(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                          answered *found, text_buffer *out, error_message *err)
 {
-    static const char *const names[] = {"--seed", "--rank-by", "--draws", "--deadline",
-                                        "--budget"}; // on which it depends what is played
     text_buffer settings = {.memory = memory};
     bool is_part = false;
     text_format(&settings, "top=%d", found->row_count);
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *value = cli_value(arguments, names[index]);
-        if (value != NULL) text_format(&settings, " %s=%s", names[index] + 2, value);
+    for (int index = 0; index < PLAYING_OPTION_COUNT; index++) {
+        const char *value = cli_value(arguments, playing_options[index]);
+        if (value != NULL) text_format(&settings, " %s=%s", playing_options[index] + 2, value);
     }
     if (found->study.calibration != NULL) {
         text_format(&settings, " calibration=%016" PRIx64, found->study.calibration->hash);
@@ -418,11 +420,9 @@ const cli_command cli_command_study = {
         "range by default unless assumed is false. model_error (0.1) is the relative standard "
         "deviation of what a cost model that is not calibrated says of a machine; shares of it are "
         "added for what a point has. A calibration is a table of measured runs, as `dynmo "
-        "validate` "
-        "reads it, of any model: times, ranking and bars follow from what they say of the cost "
-        "model's error, in place of ranges of the hardware and of model_error. What to measure "
-        "next is ranked by what it "
-        "adds to the first point's error bar."
+        "validate` reads it, of any model: times, ranking and bars follow from what they say of "
+        "the cost model's error, in place of ranges of the hardware and of model_error. What to "
+        "measure next is ranked by what it adds to the first point's error bar."
         "\n\n"
         "With --model a study is made of what somebody would try first, written to STUDY.json, "
         "which may be edited, and played.",

@@ -1,6 +1,8 @@
 /// What one device computes and moves.
 #include "exec/probe/probe.h"
 
+#include "base/rng.h"
+
 #include "exec/monotonic_clock.h"
 
 #include <stdlib.h>
@@ -40,16 +42,15 @@ static status take(work *at, size_t bytes, error_message *err)
     return STATUS_OK;
 }
 
-/// Takes a region of random values in [-0.5, 0.5): a GPU draws less power on others, and is faster.
+/// Takes a region of random values in [-0.5, 0.5]: a GPU draws less power on others, and is faster.
 static status take_values(work *at, size_t count, error_message *err)
 {
     const exec_kernel_table *table = at->kernels->table;
     float *host = memory_array(count > 0 ? count : 1, sizeof *host);
     void *floats = NULL;
-    uint64_t seed = 1;
+    rng random = rng_init(1, 0);
     for (size_t value = 0; value < count; value++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        host[value] = (float)(seed >> 40) / (float)(1 << 24) - 0.5F;
+        host[value] = (float)(rng_unit(&random) - 0.5);
     }
     status result = table->allocate(at->kernels, count * sizeof *host, &floats, err);
     if (result == STATUS_OK) {

@@ -36,13 +36,25 @@ static void plant(const char *machine, double all, double tensor, ana_time_parts
     }
 }
 
+static ana_correction learned_from(const ana_time_parts *runs, const double *log_ratios, int count)
+{
+    ana_correction correction;
+    assert_ok(ana_correction_fit(runs, log_ratios, count, memory, &correction, NULL));
+    return correction;
+}
+
+/// What planted runs of machine a teach.
+static ana_correction planted(double all, double tensor)
+{
+    ana_time_parts *runs = arena_array(memory, RUNS, sizeof *runs);
+    double log_ratios[RUNS];
+    plant("a", all, tensor, runs, log_ratios);
+    return learned_from(runs, log_ratios, RUNS);
+}
+
 TEST(a_machine_that_is_slower_is_slower_for_other_runs_and_in_part_for_other_machines)
 {
-    ana_time_parts runs[RUNS];
-    double log_ratios[RUNS];
-    ana_correction correction;
-    plant("a", 0.3, 0, runs, log_ratios);
-    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_correction correction = planted(0.3, 0);
     const ana_time_parts own = run_of("a", 13.2, 0.2);
     const ana_time_parts other = run_of("b", 13.2, 0.2);
     const ana_corrected here = predicted(&correction, &own);
@@ -55,11 +67,7 @@ TEST(a_machine_that_is_slower_is_slower_for_other_runs_and_in_part_for_other_mac
 
 TEST(an_error_of_one_part_grows_with_its_share)
 {
-    ana_time_parts runs[RUNS];
-    double log_ratios[RUNS];
-    ana_correction correction;
-    plant("a", 0, 0.5, runs, log_ratios);
-    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_correction correction = planted(0, 0.5);
     const ana_time_parts without = run_of("a", 12.7, 0);
     const ana_time_parts with = run_of("a", 12.7, 0.55);
     assert_true(fabs(predicted(&correction, &without).log_factor) < 0.05);
@@ -70,10 +78,9 @@ TEST(one_run_that_something_else_slowed_counts_for_little)
 {
     ana_time_parts runs[RUNS];
     double log_ratios[RUNS];
-    ana_correction correction;
     plant("a", 0, 0, runs, log_ratios);
     log_ratios[5] = 0.5;
-    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_correction correction = learned_from(runs, log_ratios, RUNS);
     const ana_time_parts far = run_of("a", 10, 0.1);
     assert_true(fabs(predicted(&correction, &far).log_factor) < 0.05);
 }
@@ -82,11 +89,10 @@ TEST(runs_that_agree_are_believed_however_far_off_they_are)
 {
     ana_time_parts runs[RUNS];
     double log_ratios[RUNS];
-    ana_correction correction;
     for (double factor = 1.0 / 30; factor < 1500; factor *= 3) {
         for (int count = 4; count <= RUNS; count += 8) {
             plant("a", log(factor), 0, runs, log_ratios);
-            assert_ok(ana_correction_fit(runs, log_ratios, count, memory, &correction, NULL));
+            const ana_correction correction = learned_from(runs, log_ratios, count);
             const ana_time_parts own = run_of("a", 12.2, 0.2);
             assert_close(exp(predicted(&correction, &own).log_factor), factor, 0.15);
         }
@@ -150,11 +156,7 @@ TEST(shares_of_an_iteration_are_those_of_its_parts)
 
 TEST(a_factor_is_that_of_the_prediction)
 {
-    ana_time_parts runs[RUNS];
-    double log_ratios[RUNS];
-    ana_correction correction;
-    plant("a", 0.2, 0.3, runs, log_ratios);
-    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_correction correction = planted(0.2, 0.3);
     const ana_time_parts other = run_of("b", 13.1, 0.3);
     assert_close(log(ana_correction_factor(&correction, &other)),
                  predicted(&correction, &other).log_factor, 1e-6);
@@ -164,12 +166,8 @@ TEST(a_factor_is_that_of_the_prediction)
 TEST(draws_are_spread_as_predictions_are_and_points_that_are_alike_move_together)
 {
     enum { POINTS = 3, DRAWS = 4000 };
-    ana_time_parts runs[RUNS];
-    double log_ratios[RUNS];
     double factors[POINTS * DRAWS];
-    ana_correction correction;
-    plant("a", 0.2, 0, runs, log_ratios);
-    assert_ok(ana_correction_fit(runs, log_ratios, RUNS, memory, &correction, NULL));
+    const ana_correction correction = planted(0.2, 0);
     const ana_time_parts points[POINTS] = {run_of("a", 20, 0.2), run_of("a", 20, 0.2),
                                            run_of("b", 30, 0.5)};
     assert_ok(ana_correction_draw(&correction, points, POINTS, 1, DRAWS, memory, factors, NULL));
