@@ -137,6 +137,9 @@ static void correct(ana_validation *validation, const ana_correction *correction
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         ana_validated_run *run = &validation->rows[row];
         if (run->is_refused || run->is_learned) continue;
+        const double log_ratio = log(run->measured_ns / run->predicted_ns);
+        run->is_learned = ana_correction_has(correction, &run->parts, log_ratio);
+        if (run->is_learned) continue;
         const ana_corrected found = ana_correction_predict(correction, &run->parts, scratch);
         const double half = exp(ANA_CORRECTION_REACH * found.deviation);
         run->plain_ns = run->predicted_ns;

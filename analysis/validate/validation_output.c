@@ -176,13 +176,18 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
     }
     print_unsaid(validation->runs, out);
     if (with_rows) print_rows(validation, out);
-    text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
+    text_format(out, "%s: %d %s predicted", validation->runs->source.path, summary->row_count,
+                summary->row_count == 1 ? "run" : "runs");
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);
     if (!isnan(summary->plain_error_mean)) {
         text_format(out, ", from %d that were measured: without them the mean error is %.1f %%",
                     learned_count(validation), 100 * summary->plain_error_mean);
     }
     const ana_correction *other = validation->settings.calibration;
+    if (other != NULL && summary->learned_count > 0) {
+        text_format(out, "\n%d left out: the calibration has the same runs",
+                    summary->learned_count);
+    }
     if (other != NULL && other->refused_count > 0) {
         text_format(out, "\n%d of the calibration could not be modelled: %s", other->refused_count,
                     other->refusal);

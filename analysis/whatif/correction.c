@@ -23,12 +23,14 @@ static const double part_deviation[ANA_CORRECTED_PARTS] = {
     [ANA_CORRECTED_HEAD] = 0.15,    [ANA_CORRECTED_UPDATE] = 0.3, [ANA_CORRECTED_REST] = 0.25,
 };
 static const double shape_deviation = 0.12;
+static const double layout_deviation = 0.04;
+static const double layout_doublings = 3;      // over which the layouts' correlation falls by 1/e
 static const double machine_correlation = 0.5; // of two machines that run the same software
 /// Kernels know the width of an MLP less well than their other sizes.
 static const double ffn_weight = 0.5;
 // Tried are residuals of runs and deviations of machines; the first of each is the usual one.
-static const double residuals[] = {0.02, 0.04, 0.08};
-static const double machine_deviations[] = {0.1, 0.4, 1.6};
+static const double residuals[] = {0.02, 0.04, 0.08, 0.16, 0.32};
+static const double machine_deviations[] = {0.1, 0.2, 0.4, 0.8, 1.6};
 static const double student_degrees = 4;
 
 enum {
@@ -115,18 +117,26 @@ void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_
         .head_size = {log_of(config->hidden_size), log_of(parallel->tensor),
                       log_of(shape->microbatch_size), log_of(shape->sequence_length),
                       log_of(config->vocabulary_size)},
+        .layout_size = {log_of(setup->study->stage_count),
+                        log_of(setup->stage_count / setup->machine.rank_count),
+                        log_of(setup->replicas.rank_count)},
     };
     ana_machine_name(setup, parts->machine);
     measure_shares(setup, point->iteration_ns, parts->share);
 }
 
-static double related(const double *left, const double *right, int count)
+static double doublings_between(const double *left, const double *right, int count)
 {
     double doublings = 0;
     for (int size = 0; size < count; size++) {
         doublings += fabs(left[size] - right[size]);
     }
-    return ana_shape_correlation(doublings);
+    return doublings;
+}
+
+static double related(const double *left, const double *right, int count)
+{
+    return ana_shape_correlation(doublings_between(left, right, count));
 }
 
 static double of_layers(const ana_time_parts *parts)
@@ -147,7 +157,11 @@ static double covariance(const ana_time_parts *left, const ana_time_parts *right
                              related(left->layer_size, right->layer_size, ANA_LAYER_SIZES) +
                          left->share[ANA_CORRECTED_HEAD] * right->share[ANA_CORRECTED_HEAD] *
                              related(left->head_size, right->head_size, ANA_HEAD_SIZES);
-    double sum = machine * machine + shape_deviation * shape_deviation * shape;
+    const double layout =
+        exp(-doublings_between(left->layout_size, right->layout_size, ANA_LAYOUT_SIZES) /
+            layout_doublings);
+    double sum = machine * machine + shape_deviation * shape_deviation * shape +
+                 layout_deviation * layout_deviation * layout;
     for (int part = 0; part < ANA_CORRECTED_PARTS; part++) {
         sum += part_deviation[part] * part_deviation[part] * left->share[part] * right->share[part];
     }
@@ -236,22 +250,33 @@ static status try_residual(fitting *of, double residual, error_message *err)
     return STATUS_OK;
 }
 
-static status fit(fitting *of, ana_correction *out, error_message *err)
+/// Tries residuals from the least upwards, until they explain the runs no better.
+static status try_machine(fitting *of, double machine, double *best, ana_correction *out,
+                          error_message *err)
 {
-    double best = -INFINITY;
     const size_t count = (size_t)of->count;
-    for (int trial = 0; trial < MACHINES * RESIDUALS; trial++) {
-        const double machine = machine_deviations[trial / RESIDUALS];
-        const double residual = residuals[trial % RESIDUALS];
-        if (trial % RESIDUALS == 0) relate_runs(of, machine);
-        TRY(try_residual(of, residual, err));
-        const double evidence = evidence_of(of, residual, machine);
-        if (evidence <= best) continue;
-        best = evidence;
-        out->residual = residual;
+    double last = -INFINITY;
+    relate_runs(of, machine);
+    for (int trial = 0; trial < RESIDUALS; trial++) {
+        TRY(try_residual(of, residuals[trial], err));
+        const double evidence = evidence_of(of, residuals[trial], machine);
+        if (evidence < last) break;
+        last = evidence;
+        if (evidence <= *best) continue;
+        *best = evidence;
+        out->residual = residuals[trial];
         out->machine_deviation = machine;
         memcpy(out->factor, of->factor->data, count * count * sizeof *out->factor);
         memcpy(out->weight, of->weight->data, count * sizeof *out->weight);
+    }
+    return STATUS_OK;
+}
+
+static status fit(fitting *of, ana_correction *out, error_message *err)
+{
+    double best = -INFINITY;
+    for (int trial = 0; trial < MACHINES; trial++) {
+        TRY(try_machine(of, machine_deviations[trial], &best, out, err));
     }
     return STATUS_OK;
 }
@@ -265,7 +290,7 @@ status ana_correction_fit(const ana_time_parts *runs, const double *log_ratios, 
     }
     const size_t count = (size_t)run_count;
     gsl_set_error_handler_off(); // a factor that is none is a status
-    *out = (ana_correction){.run_count = run_count, .runs = runs};
+    *out = (ana_correction){.run_count = run_count, .runs = runs, .log_ratios = log_ratios};
     out->factor = arena_array(memory, count * count, sizeof *out->factor);
     out->weight = arena_array(memory, count, sizeof *out->weight);
     fitting of = {.count = run_count,
@@ -331,6 +356,18 @@ double ana_correction_factor(const ana_correction *correction, const ana_time_pa
                       covariance(parts, &correction->runs[run], correction->machine_deviation);
     }
     return text_rounded(exp(log_factor), DIGITS);
+}
+
+bool ana_correction_has(const ana_correction *correction, const ana_time_parts *parts,
+                        double log_ratio)
+{
+    for (int run = 0; run < correction->run_count; run++) {
+        if (correction->log_ratios[run] == log_ratio &&
+            memcmp(&correction->runs[run], parts, sizeof *parts) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool ana_correction_knows(const ana_correction *correction, const char *machine)

@@ -3,10 +3,10 @@
 /// The log of measured over predicted time is a sum over the parts of an iteration: the share of
 /// the time that a part takes, times how far the model is off for that part. How far is known
 /// before any run as a normal distribution: of each part of a machine, of the machine as a whole,
-/// and of layers and head of each shape, of which related shapes have a part in common. Runs narrow
-/// that (a Gaussian process; Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006,
-/// chapter 2). What they say nothing of stays as wide as it was. README.md of analysis/validate
-/// has the assumed deviations and what this is worth.
+/// of layers and head of each shape, and of each layout; related shapes and layouts have a part in
+/// common. Runs narrow that (a Gaussian process; Rasmussen & Williams, Gaussian Processes for
+/// Machine Learning, 2006, chapter 2). What they say nothing of stays as wide as it was. README.md
+/// of analysis/validate has the assumed deviations and what this is worth.
 #pragma once
 
 #include "analysis/calibration/real_runs.h"
@@ -26,7 +26,7 @@ enum {
     ANA_CORRECTED_PARTS
 };
 
-enum { ANA_LAYER_SIZES = 9, ANA_HEAD_SIZES = 5, ANA_MACHINE_BYTES = 128 };
+enum { ANA_LAYER_SIZES = 9, ANA_HEAD_SIZES = 5, ANA_LAYOUT_SIZES = 3, ANA_MACHINE_BYTES = 128 };
 
 /// An iteration as far as runs tell of each other.
 typedef struct ana_time_parts {
@@ -35,6 +35,7 @@ typedef struct ana_time_parts {
                                         // the host's. Their sum is 1
     double layer_size[ANA_LAYER_SIZES]; // logs to base 2 of what decides the kernels of a layer
     double head_size[ANA_HEAD_SIZES];
+    double layout_size[ANA_LAYOUT_SIZES]; // of stages, chunks of a rank, replicas
 } ana_time_parts;
 
 /// Number format and kind of GPU, by what decides how long its kernels take, whatever its file is
@@ -48,6 +49,7 @@ void ana_time_parts_of(const ana_setup *setup, const ana_point *point, ana_time_
 typedef struct ana_correction {
     int run_count;
     const ana_time_parts *runs; // [run_count] that were measured
+    const double *log_ratios;   // [run_count] of measured over predicted time
     double *factor;             // [run_count]^2 lower Cholesky factor of their covariance
     double *weight;             // [run_count] inverse covariance times logs of the ratios
     double residual;            // standard deviation of one run's log that no other shares
@@ -63,7 +65,7 @@ enum { ANA_CORRECTION_RUNS_MAX = 1000 };
 /// for less.
 ///
 /// @param runs       [run_count] borrowed as long as the correction is used
-/// @param log_ratios [run_count] of measured over predicted time
+/// @param log_ratios [run_count] of measured over predicted time; borrowed likewise
 /// @return STATUS_INVALID if there is no run or more than ANA_CORRECTION_RUNS_MAX (time grows with
 ///         their cube)
 status ana_correction_fit(const ana_time_parts *runs, const double *log_ratios, int run_count,
@@ -80,6 +82,10 @@ ana_corrected ana_correction_predict(const ana_correction *correction, const ana
 
 /// The factor on the predicted time alone, to 9 digits.
 double ana_correction_factor(const ana_correction *correction, const ana_time_parts *parts);
+
+/// Whether a run is one of those that were learned from.
+bool ana_correction_has(const ana_correction *correction, const ana_time_parts *parts,
+                        double log_ratio);
 
 /// Whether a run was on a machine.
 bool ana_correction_knows(const ana_correction *correction, const char *machine);

@@ -108,7 +108,7 @@ const cli_command cli_command_validate = {
                      "model's error, and scored."},
             {"--calibration", "FILE",
              .help = "The same with all runs of another table, which --columns, --set and the "
-                     "defaults hold for, too."},
+                     "defaults hold for, too. Runs that both have are not scored."},
             {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
             {"--summary", .help = "Without the rows."},

@@ -104,10 +104,15 @@ sed 's/[]{}":[]/ /g; s/,/\n/g' taught | awk '
     fail '--fit: the answer'
 refuse 2 '--fit: bars are those of what the runs teach: without --draws' slow.csv --fit tp=1 --draws 20
 refuse 2 "--fit: no row has 'tp' = 3" slow.csv --fit tp=3
-# So does another table, under the same constants.
-"$dynmo" validate slow.csv --calibration slow.csv --summary >own || fail 'a table as calibration'
+# So does another table, under the same constants; runs of it are not predicted.
+awk -F, 'NR == 1 || $7 <= 2' slow.csv >learned.csv
+"$dynmo" validate slow.csv --calibration learned.csv --summary >own || fail 'a table as calibration'
 awk '/error of time, mean/ { exit !($(NF - 1) < 5) }' own || fail "a table as calibration: $(cat own)"
-cut -d, -f1,3- slow.csv >nowhere.csv
+grep -q '^slow.csv: 6 runs predicted, from 6 that' own || fail "rows of the calibration: $(cat own)"
+grep -qx '6 left out: the calibration has the same runs' own || fail "rows of the calibration: $(cat own)"
+"$dynmo" validate slow.csv --calibration slow.csv --summary | grep -q '^slow.csv: 0 runs predicted$' ||
+    fail 'a table as its own calibration'
+cut -d, -f1,3- learned.csv >nowhere.csv
 "$dynmo" validate slow.csv --calibration nowhere.csv --summary >elsewhere || fail 'the default of a calibration'
 cmp own elsewhere || fail 'defaults do not hold for the calibration'
 "$dynmo" validate slow.csv --calibration nowhere.csv --set hardware=a100-sxm-80gb --summary >another || fail '--set'
