@@ -5,6 +5,7 @@
 #include "analysis/calibration/real_runs.h"
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/study.h"
+#include "analysis/whatif/correction.h"
 #include "analysis/whatif/draws.h"
 #include "analysis/whatif/matrix.h"
 #include "balance/partition/balancer.h"
@@ -30,6 +31,32 @@
 
 enum { LAYERS_MAX = 200, STAGES = 3 };
 
+/// A file of memory, the same each time: whatever is opened to read is remembered.
+static const char *file_of(const char *bytes, size_t count)
+{
+    static int file = -1;
+    static char path[32];
+    if (file < 0) {
+        file = memfd_create("input", 0);
+        assert(file >= 0);
+        snprintf(path, sizeof path, "/dev/fd/%d", file);
+    }
+    assert(ftruncate(file, 0) == 0 && pwrite(file, bytes, count, 0) == (ssize_t)count);
+    return path;
+}
+
+static status calibration(const char *bytes, size_t count, arena *memory, error_message *err)
+{
+    ana_correction learned;
+    TRY(ana_correction_open(file_of(bytes, count), "", "", memory, &learned, err));
+    double *scratch = arena_array(memory, 2 * (size_t)learned.run_count, sizeof *scratch);
+    for (int run = 0; run < learned.run_count; run++) {
+        const ana_corrected found = ana_correction_predict(&learned, &learned.runs[run], scratch);
+        assert(isfinite(found.log_factor) && isfinite(found.deviation) && found.deviation > 0);
+    }
+    return STATUS_OK;
+}
+
 static status config(json_document *document, arena *memory, error_message *err)
 {
     model_config read;
@@ -45,15 +72,6 @@ static status config(json_document *document, arena *memory, error_message *err)
     }
     assert(costs.active_parameters <= costs.total_parameters);
     return STATUS_OK;
-}
-
-/// A file of memory. @param path out: [32]
-static int file_of(const char *bytes, size_t count, char *path)
-{
-    const int file = memfd_create("input", 0);
-    assert(file >= 0 && write(file, bytes, count) == (ssize_t)count);
-    snprintf(path, 32, "/dev/fd/%d", file);
-    return file;
 }
 
 static status check_expert_counts(status result, const model_expert_counts *counts)
@@ -78,10 +96,8 @@ static status expert_counts(const char *bytes, size_t count, arena *memory, erro
         .layer_count = 3, .is_moe = is_moe, .expert_count = 2, .microbatch_count = 2};
     model_expert_counts counts;
     model_counts_outline outline = {.microbatch_count = -1};
-    char text[32];
-    const char *path = text;
+    const char *path = file_of(bytes, count);
     const model_count_stage stage = {.paths = &path, .path_count = 1};
-    const int file = file_of(bytes, count, text);
     const status first = check_expert_counts(
         model_expert_counts_read_csv(path, &shape, memory, &counts, err), &counts);
     assert(first == STATUS_OK || (first == STATUS_FORMAT && err->message[0] != '\0'));
@@ -89,10 +105,8 @@ static status expert_counts(const char *bytes, size_t count, arena *memory, erro
         assert(outline.microbatch_count >= 1 && outline.last_iteration >= 0);
         assert(outline.local_count >= 1);
     }
-    const status second = check_expert_counts(
+    return check_expert_counts(
         model_expert_counts_read_megatron(&stage, 1, &shape, memory, &counts, err), &counts);
-    close(file);
-    return second;
 }
 
 static status hardware(json_document *document, arena *memory, error_message *err)
@@ -295,8 +309,7 @@ static status schedule_costs(const char *bytes, size_t count, arena *memory, err
          .microbatch_count = 2,
          .chunk_count = 2,
          .placement = BAL_PLACEMENT_BIDIRECTIONAL}};
-    char path[32];
-    const int file = file_of(bytes, count, path);
+    const char *path = file_of(bytes, count);
     status result = STATUS_OK;
     for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
         cli_schedule_costs costs;
@@ -304,7 +317,6 @@ static status schedule_costs(const char *bytes, size_t count, arena *memory, err
         if (result != STATUS_OK) continue;
         assert(costs.stages.stage_count == shapes[shape].rank_count * shapes[shape].chunk_count);
     }
-    close(file);
     return result;
 }
 
@@ -352,12 +364,9 @@ static void check_study(const ana_study *read)
 
 static status study(const char *bytes, size_t count, arena *memory, error_message *err)
 {
-    char path[32];
     ana_study read;
-    const int file = file_of(bytes, count, path);
-    const status result = ana_study_open(path, NULL, memory, &read, err);
+    const status result = ana_study_open(file_of(bytes, count), NULL, memory, &read, err);
     if (result == STATUS_OK) check_study(&read);
-    close(file);
     return result;
 }
 
@@ -384,6 +393,7 @@ static const struct {
     status (*read)(const char *bytes, size_t count, arena *memory, error_message *err);
     status (*read_json)(json_document *document, arena *memory, error_message *err);
 } readers[] = {
+    {"fuzz_calibration", calibration, NULL},
     {"fuzz_config", NULL, config},
     {"fuzz_expert_counts", expert_counts, NULL},
     {"fuzz_hardware", NULL, hardware},
