@@ -374,11 +374,18 @@ static bool has_split(const ana_real_runs *runs, int row)
     return ana_real_text(runs, row, ANA_REAL_LAYERS_PER_STAGE)[0] != '\0';
 }
 
-/// A model whose layers do not divide among the stages, alone or with embedding and head as one
-/// each, or that has modules of prediction beside its head, is given a layout by hand: here the one
-/// with the least bottleneck. A model that cannot be read is refused where it is played.
-static const char *usual_balancer(const ana_real_runs *runs, int row, const real_sizes *sizes,
-                                  arena *memory)
+/// How layers are split where no column says it.
+typedef struct usual_split {
+    const char *balancer;
+    int stage_count;
+    int layers_per_stage; // embedding and head count as a layer each; 0: the balancer decides
+} usual_split;
+
+/// Layers divide among the stages, or do so with embedding and head; else, and with modules of
+/// prediction beside the head, a layout is made by hand: here the one with the least bottleneck. A
+/// model that cannot be read is refused where it is played.
+static usual_split split_of(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                            arena *memory)
 {
     const char *model = ana_real_text(runs, row, ANA_REAL_MODEL);
     const bal_schedule_family *family =
@@ -386,21 +393,35 @@ static const char *usual_balancer(const ana_real_runs *runs, int row, const real
     const bool is_v = family != NULL && family->placement == BAL_PLACEMENT_V;
     const int stages = sizes->pp * (is_v ? 2 : sizes->vp);
     model_config config;
-    if (has_split(runs, row)) return "given";
+    if (has_split(runs, row)) return (usual_split){.balancer = "given"};
     if (model[0] == '\0' || sizes->pp == 1 ||
         model_config_open(shipped_name(model_shipped_configs, model), NULL, memory, &config,
                           NULL) != STATUS_OK) {
-        return "even";
+        return (usual_split){.balancer = "even"};
     }
     int layers = config.layer_count;
     (void)ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, layers, &layers, NULL);
-    const bool divides = layers % stages == 0 || (layers + 2) % stages == 0;
-    if (divides && config.prediction_layer_count == 0) return "even";
-    return is_v ? "v-partition" : sizes->vp > 1 ? "interleaved-partition" : "partition";
+    const bool has_prediction = config.prediction_layer_count > 0;
+    if (layers % stages == 0 && !has_prediction) return (usual_split){.balancer = "even"};
+    if ((layers + 2) % stages == 0 && !has_prediction) {
+        return (usual_split){"given", stages, (layers + 2) / stages};
+    }
+    return (usual_split){.balancer = is_v            ? "v-partition"
+                                     : sizes->vp > 1 ? "interleaved-partition"
+                                                     : "partition"};
+}
+
+static void write_equal_split(int stage_count, int layers, json_writer *writer)
+{
+    json_put_array(writer, "layers_per_stage");
+    for (int stage = 0; stage < stage_count; stage++) {
+        json_write_int64(writer, layers);
+    }
+    json_end_array(writer);
 }
 
 static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes *sizes,
-                           json_writer *writer)
+                           const usual_split *split, json_writer *writer)
 {
     const char *schedule = ana_real_text(runs, row, ANA_REAL_SCHEDULE);
     const bool interleaves = sizes->vp > 1 && sizes->pp > 1;
@@ -411,6 +432,8 @@ static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes 
     if (interleaves) json_put_int64(writer, "chunks", sizes->vp);
     if (has_split(runs, row)) {
         write_split(ana_real_text(runs, row, ANA_REAL_LAYERS_PER_STAGE), writer);
+    } else if (split->layers_per_stage > 0) {
+        write_equal_split(split->stage_count, split->layers_per_stage, writer);
     }
     json_end_object(writer);
 }
@@ -484,10 +507,11 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
     TRY(write_hardware(runs, row, memory, &writer, measured, err));
     TRY(write_cluster(runs, row, &sizes, &writer, err));
     TRY(write_training(runs, row, &sizes, recompute, &writer, err));
-    write_pipeline(runs, row, &sizes, &writer);
+    const usual_split split = split_of(runs, row, &sizes, memory);
+    write_pipeline(runs, row, &sizes, &split, &writer);
     json_put_array(&writer, "balancing");
     json_begin_object(&writer);
-    json_put_string(&writer, "balancer", usual_balancer(runs, row, &sizes, memory));
+    json_put_string(&writer, "balancer", split.balancer);
     json_end_object(&writer);
     json_end_array(&writer);
     json_end_object(&writer);
@@ -503,9 +527,10 @@ const char ana_real_defaults[] =
     "sequence_parallel and gradients reduced under the backward: where attention is fused; "
     "tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
     "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is fused, else "
-    "as tp; layers_per_stage: even, or the least bottleneck where a model's layers do not divide "
-    "or it predicts several tokens; schedule: 1f1b, interleaved with vp; vocabulary: 51200; "
-    "attention_heads: hidden_size / 64; dropout: 0.1 of models given by sizes";
+    "as tp; layers_per_stage: even, without embedding and head or with them, or the least "
+    "bottleneck where a model's layers do not divide so or it predicts several tokens; schedule: "
+    "1f1b, interleaved with vp; vocabulary: 51200; attention_heads: hidden_size / 64; dropout: 0.1 "
+    "of models given by sizes";
 
 void ana_real_group(const ana_real_runs *runs, int row, text_buffer *out)
 {

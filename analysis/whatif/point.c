@@ -252,19 +252,25 @@ static status replay(ana_point_worker *worker, bal_training *training, bal_train
     return sim_training_replay_with(training, &worker->orders, worker->memory, result, err);
 }
 
-/// Plays the run as if memory had no end, to say how much is missing.
-static status explain_memory(ana_point_worker *worker, bal_training *training,
-                             const error_message *inner, ana_point *point, error_message *err)
+/// Plays the run as if memory had no end: what is missing is memory if that is played, else layers.
+static status explain_infeasible(ana_point_worker *worker, bal_training *training,
+                                 const error_message *inner, ana_point *point, error_message *err)
 {
+    const char *path = worker->setup.study->path;
     bal_training_result result;
-    TRY(refuse(worker, worker->setup.study->path, ANA_REFUSAL_MEMORY, inner, point, err));
-    if (training->machine.rank_memory_bytes == 0) return STATUS_OK;
+    error_message without = {0};
+    if (training->machine.rank_memory_bytes == 0) {
+        return refuse(worker, path, ANA_REFUSAL_STAGES, inner, point, err);
+    }
     training->machine.rank_memory_bytes = 0;
     training->sink = (bal_record_sink){0};
-    if (replay(worker, training, &result, NULL) != STATUS_OK || !result.executable) {
-        return STATUS_OK;
+    const status again = replay(worker, training, &result, &without);
+    if (again == STATUS_INFEASIBLE) {
+        return refuse(worker, path, ANA_REFUSAL_STAGES, &without, point, err);
     }
-    return refuse_memory(worker, &result, point, err);
+    TRY(refuse(worker, path, ANA_REFUSAL_MEMORY, inner, point, err));
+    return again == STATUS_OK && result.executable ? refuse_memory(worker, &result, point, err)
+                                                   : STATUS_OK;
 }
 
 /// How many iterations the whole training has; 0: tokens of a microbatch are not known.
@@ -345,7 +351,8 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     int64_t bound_ns = 0;
     point->training = training_of(setup);
     const status played = replay(worker, &training, &result, &inner);
-    if (played == STATUS_INFEASIBLE) return explain_memory(worker, &training, &inner, point, err);
+    if (played == STATUS_INFEASIBLE)
+        return explain_infeasible(worker, &training, &inner, point, err);
     if (played != STATUS_OK) {
         return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
     }

@@ -83,6 +83,8 @@ TEST(every_point_that_cannot_be_says_why)
 {
     assert_refused("{\"pipeline.stages\":15}", ANA_REFUSAL_STAGES,
                    "pipeline.stages: 15 stages of 1 chunks need at least 15 layers, there are 14");
+    assert_refused("{\"pipeline.stages\":14,\"balancing.balancer\":\"even\"}", ANA_REFUSAL_STAGES,
+                   "even: stage 12 is left empty: empty stages are not allowed");
     assert_refused("{\"training.microbatches\":null,\"training.global_batch\":9,"
                    "\"training.data_parallel\":2,\"training.microbatch_size\":2}",
                    ANA_REFUSAL_BATCH,

@@ -88,7 +88,7 @@ TEST(layers_that_do_not_divide_are_laid_out_by_hand)
     static const struct {
         const char *row, *balancer;
     } rows[] = {{"llama-3-70b,4,1,", "even"},
-                {"llama-3.1-405b,8,8,", "even"}, // 126 layers, embedding and head
+                {"llama-3.1-405b,8,8,", "given"}, // 126 layers, embedding and head: two a chunk
                 {"llama-3.1-405b,8,3,", "interleaved-partition"},
                 {"kimi-k2,16,1,", "partition"}, // 61
                 {"deepseek-v2,4,1,", "even"},
