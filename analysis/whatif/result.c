@@ -63,6 +63,12 @@ static void figures_of(const ana_point *point, double out[FIGURE_COUNT])
 
 // For people
 
+/// A mean over iterations need not be whole.
+static text_words show_gpus(double count)
+{
+    return count < 1000 ? text_wording("%.4g", count) : text_wording("%.0f", count);
+}
+
 static text_words show(form shown, double value)
 {
     if (isnan(value)) return (text_words){"-"};
@@ -78,7 +84,7 @@ static text_words show(form shown, double value)
     case SIZE:
         return text_size((int64_t)value);
     default:
-        return text_wording("%.4g", value);
+        return show_gpus(value);
     }
 }
 
@@ -143,14 +149,15 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
     const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
     const text_words rate = ana_short_number(point->per_second);
     if (point->train_ns <= 0) {
-        text_format(out, " makes %s microbatches/s on %.4g GPU%s", rate.text, point->gpu_count,
-                    plural(point->gpu_count));
+        text_format(out, " makes %s microbatches/s on %s GPU%s", rate.text,
+                    show_gpus(point->gpu_count).text, plural(point->gpu_count));
         return;
     }
-    text_format(out, " trains %s tokens in %s on %.4g GPU%s", ana_short_number((double)wanted).text,
-                ana_long_time(point->train_ns).text, point->gpu_count, plural(point->gpu_count));
+    text_format(out, " trains %s tokens in %s on %s GPU%s", ana_short_number((double)wanted).text,
+                ana_long_time(point->train_ns).text, show_gpus(point->gpu_count).text,
+                plural(point->gpu_count));
     if (point->used_gpu_count < point->gpu_count) {
-        text_format(out, ", of which %.4g have work", point->used_gpu_count);
+        text_format(out, ", of which %s have work", show_gpus(point->used_gpu_count).text);
     }
     text_format(out, ": %s tokens/s, ", rate.text);
     if (point->flop_share > 0) {
