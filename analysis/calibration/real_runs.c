@@ -50,6 +50,11 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_CASE] = {"case"},
 };
 
+const char *ana_real_name(ana_real_column column)
+{
+    return spellings[column][0];
+}
+
 /// The column that a word names, or ANA_REAL_COLUMN_COUNT.
 static int column_of(const char *word)
 {

@@ -76,6 +76,9 @@ typedef struct ana_real_runs {
 status ana_real_runs_read(const table *from, const char *renamed, const char *constants,
                           arena *memory, ana_real_runs *out, error_message *err);
 
+/// Our name of a column.
+const char *ana_real_name(ana_real_column column);
+
 /// The text of a cell, or the size in the run's name, or the constant, or "".
 const char *ana_real_text(const ana_real_runs *runs, int row, ana_real_column column);
 

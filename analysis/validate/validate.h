@@ -5,6 +5,7 @@
 #include "analysis/calibration/calibration.h"
 #include "analysis/calibration/real_runs.h"
 #include "analysis/shards/spread.h"
+#include "analysis/validate/explain.h"
 #include "analysis/whatif/correction.h"
 #include "base/arena.h"
 #include "base/status.h"
@@ -63,6 +64,7 @@ typedef struct ana_validation {
     ana_validation_settings settings;
     ana_validated_run *rows; // [runs->source.row_count]
     ana_validation_summary summary;
+    const ana_explanation *explanation; // NULL: not asked for
     arena *memory;
 } ana_validation;
 

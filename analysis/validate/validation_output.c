@@ -109,6 +109,9 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
         json_put_double(&writer, "plain_error_mean", text_rounded(summary->plain_error_mean, 6));
     }
     json_end_object(&writer);
+    if (validation->explanation != NULL) {
+        ana_explanation_write_json(validation->explanation, &writer);
+    }
     json_line_end(&writer);
 }
 
@@ -200,6 +203,7 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
         text_format(out, "  %-32s %8.*f%s\n", figures[figure].words, is_share ? 1 : 3,
                     value * (is_share ? 100 : 1), is_share ? " %" : "");
     }
+    if (validation->explanation != NULL) ana_explanation_write_text(validation->explanation, out);
     text_append(out, "\nWhere a row says nothing:\n");
     text_append_wrapped(out, ana_real_defaults, 2, 100);
     if (validation->runs->ignored[0] != '\0') {

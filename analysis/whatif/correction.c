@@ -263,7 +263,7 @@ static status try_machine(fitting *of, double machine, double *best, ana_correct
         if (evidence < last) break;
         last = evidence;
         if (evidence <= *best) continue;
-        *best = evidence;
+        *best = out->evidence = evidence;
         out->residual = residuals[trial];
         out->machine_deviation = machine;
         memcpy(out->factor, of->factor->data, count * count * sizeof *out->factor);

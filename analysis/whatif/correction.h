@@ -53,6 +53,7 @@ typedef struct ana_correction {
     double *factor;             // [run_count]^2 lower Cholesky factor of their covariance
     double *weight;             // [run_count] inverse covariance times logs of the ratios
     double residual;            // standard deviation of one run's log that no other shares
+    double evidence;            // the log of how likely the runs are, up to a constant
     double machine_deviation;   // of a machine as a whole, before any run: what explains the runs
     uint64_t hash;              // of what was measured and played
     int refused_count;          // rows of its table that could not be modelled
@@ -124,6 +125,12 @@ typedef struct ana_played_run {
 ///         that is no refusal
 status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worker, arena *memory,
                      ana_played_run *played, error_message *err);
+
+/// Learns from every stride-th row that can be modelled.
+///
+/// @return STATUS_INVALID if none can be; what ana_real_play returns
+status ana_correction_learn(const ana_real_runs *runs, int stride, arena *memory,
+                            ana_correction *out, error_message *err);
 
 /// Learns from all rows of a table that can be modelled: a path, or a name of a shipped one.
 ///

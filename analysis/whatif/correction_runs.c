@@ -57,11 +57,10 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
     return attempt(runs, row, worker, memory, played, err);
 }
 
-/// Plays all rows and learns from those that can be modelled.
-static status learn(const ana_real_runs *runs, arena *memory, ana_correction *out,
-                    error_message *err)
+status ana_correction_learn(const ana_real_runs *runs, int stride, arena *memory,
+                            ana_correction *out, error_message *err)
 {
-    const int count = runs->source.row_count;
+    const int count = (runs->source.row_count + stride - 1) / stride;
     ana_time_parts *parts = arena_array(memory, (size_t)count, sizeof *parts);
     double *log_ratios = arena_array(memory, (size_t)count, sizeof *log_ratios);
     ana_point_worker *worker = ana_point_worker_create(memory);
@@ -70,7 +69,7 @@ static status learn(const ana_real_runs *runs, arena *memory, ana_correction *ou
     int learned = 0;
     for (int row = 0; row < count; row++) {
         ana_played_run played;
-        TRY(ana_real_play(runs, row, worker, memory, &played, err));
+        TRY(ana_real_play(runs, row * stride, worker, memory, &played, err));
         if (played.refusal != NULL) {
             if (refusal == NULL) refusal = played.refusal;
             continue;
@@ -106,5 +105,5 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
         return error_set(err, STATUS_INVALID, "%s: %d runs to learn from: it takes 1 to %d", path,
                          from.row_count, ANA_CORRECTION_RUNS_MAX);
     }
-    return learn(&runs, memory, out, err);
+    return ana_correction_learn(&runs, 1, memory, out, err);
 }

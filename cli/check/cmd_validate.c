@@ -43,6 +43,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
 {
     ana_validation_settings settings = {0};
     ana_validation validation;
+    ana_explanation explanation;
     ana_real_runs runs;
     ana_spread spread = {.thread_count = ana_spread_core_count()};
     cli_progress progress;
@@ -61,6 +62,10 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);
     TRY(result);
+    if (cli_has(arguments, "--explain")) {
+        TRY(ana_explain(&runs, &explanation, err));
+        validation.explanation = &explanation;
+    }
     if (cli_has(arguments, "--json")) {
         ana_validation_write_json(&validation, out);
     } else {
@@ -71,8 +76,10 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
 
 const cli_command cli_command_validate = {
     .name = "validate",
-    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] [--fit "
-                "COLUMN=V,... | --calibration FILE] [--draws N] [--summary] [--threads N] [--json]",
+    .synopsis =
+        "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] [--fit "
+        "COLUMN=V,... | --calibration FILE] [--explain] [--draws N] [--summary] [--threads N] "
+        "[--json]",
     .summary = "predictions beside runs that were measured: error, bars that hold, regret",
     .description =
         "Predicts every run of a table as `dynmo study` would have before it was rented, and says "
@@ -111,6 +118,9 @@ const cli_command cli_command_validate = {
                      "defaults hold for, too. Runs that both have are not scored."},
             {"--draws", "N",
              .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
+            {"--explain",
+             .help = "Says which settings that the table leaves open explain its times better "
+                     "than the defaults: hardware, attention, recompute, chunks, ..."},
             {"--summary", .help = "Without the rows."},
             {"--threads", "N", .help = "Threads; default: the cores that the process may use."},
             {"--json", .help = "Print JSON instead of tables; errors are fractions."},

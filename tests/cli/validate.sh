@@ -120,6 +120,35 @@ cmp -s own another && fail 'constants do not hold for the calibration'
 refuse 2 '--fit: bars are those of what the runs teach: without --calibration' slow.csv --fit tp=1 --calibration slow.csv
 refuse 1 'none.csv: No such file or directory' slow.csv --calibration none.csv
 
+# What a table leaves open is found from its times, if its times say so.
+for tp in 1 2 4 8; do
+    for seq in 512 1024 2048 4096 8192; do
+        echo "llama-3-8b,H100,8,64,1,$seq,$tp,1"
+    done
+done | sed '1i model,hardware,gpus,gbs,mbs,seq,tp,measured_ms' >open.csv
+measure() { # SETTINGS: open.csv as measured under them
+    "$dynmo" validate open.csv --set "$1" --draws 0 --json | grep -o '"predicted_ns":[0-9]*' |
+        sed 's/.*://' >open.ns
+    head -n 1 open.csv
+    tail -n +2 open.csv | paste -d, - open.ns |
+        awk -F, -v OFS=, '{ print $1, $2, $3, $4, $5, $6, $7, $9 * 1.1e-6 }'
+}
+measure attention=unfused >hidden.csv
+"$dynmo" validate hidden.csv --draws 0 --explain --json >explained || fail '--explain'
+for part in '"explanation":{"rows":20,"error_before":0\.[2-9][0-9]*,"error_after":0\.0909' \
+    '"settings":\[{"column":"attention","value":"unfused"}\]}'; do
+    grep -q "$part" explained || fail "--explain: no $part: $(grep -o '"explanation.*' explained)"
+done
+"$dynmo" validate hidden.csv --draws 0 --explain --summary >explained || fail '--explain: text'
+grep -q '^The table leaves open, .* with, --set attention=unfused:$' explained || fail "--explain: $(cat explained)"
+measure attention=fused >plain.csv
+"$dynmo" validate plain.csv --draws 0 --explain --summary |
+    grep -qx 'Nothing that the table leaves open explains its times much better (20 rows played).' ||
+    fail '--explain: defaults'
+cut -d, -f1,3- hidden.csv >nowhere.csv
+refuse 2 'nowhere.csv: what explains times cannot be told where nothing says the hardware (--set hardware=NAME)' \
+    nowhere.csv --explain
+
 refuse 2 "--draws 5: fewer than 20 have no 5 and 95 %" runs.csv --draws 5
 refuse 1 'none.csv: No such file or directory' none.csv
 echo 'tp
