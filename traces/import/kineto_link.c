@@ -2,43 +2,7 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
-#include <stdlib.h>
-
-/// A run of backward operators on one thread whose forwards ran in one mark.
-typedef struct backward_run {
-    uint32_t mark; // KINETO_NO_MARK: in none
-    uint32_t thread;
-    int64_t begin_ns;
-    int64_t end_ns;
-} backward_run;
-
-static int compare_links(const void *a, const void *b)
-{
-    const kineto_launch *left = a;
-    const kineto_launch *right = b;
-    if (left->correlation != right->correlation) {
-        return left->correlation < right->correlation ? -1 : 1;
-    }
-    return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
-}
-
-static int compare_targets(const void *a, const void *b)
-{
-    const kineto_launch *left = a;
-    const kineto_launch *right = b;
-    if (left->thread != right->thread) return left->thread < right->thread ? -1 : 1;
-    if (left->ts_ns != right->ts_ns) return left->ts_ns < right->ts_ns ? -1 : 1;
-    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
-}
-
-static int compare_backwards(const void *a, const void *b)
-{
-    const kineto_work *left = a;
-    const kineto_work *right = b;
-    if (left->key != right->key) return left->key < right->key ? -1 : 1;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
-}
+#include <string.h>
 
 bool trace_kineto_has_backward(const kineto_events *events)
 {
@@ -49,84 +13,80 @@ bool trace_kineto_has_backward(const kineto_events *events)
     return false;
 }
 
-void kineto_sort_sources(kineto_events *events)
+const kineto_span *kineto_source_of(const kineto_events *events, const kineto_span *target)
 {
-    kineto_sort(events->sources, events->source_count, sizeof *events->sources, compare_links);
+    const kineto_list *sources = &events->lists[KINETO_SOURCE];
+    const kineto_span after = {.begin_ns = target->begin_ns + (target->begin_ns < INT64_MAX),
+                               .group = target->group};
+    const size_t place = kineto_list_place(sources, after, kineto_compare_groups);
+    const bool is_found = place > 0 && sources->spans[place - 1].group == target->group;
+    return is_found ? &sources->spans[place - 1] : NULL;
 }
 
-const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_launch *target)
+/// Gives every source the number of the innermost forward on its thread at its moment, or -1.
+/// Sources are by time, as marks are. Those that have ended are taken off a thread's stack when
+/// they come to its top.
+static void place_sources(const kineto_events *events, arena *scratch)
 {
-    const kineto_launch after = {.ts_ns = target->ts_ns + (target->ts_ns < INT64_MAX),
-                                 .correlation = target->correlation};
-    const size_t place =
-        sorted_place(events->sources, events->source_count, sizeof after, &after, compare_links);
-    const bool is_found =
-        place > 0 && events->sources[place - 1].correlation == target->correlation;
-    return is_found ? &events->sources[place - 1] : NULL;
-}
-
-/// The mark around each mark on its own thread.
-static uint32_t *find_outer_marks(const kineto_events *events, arena *memory)
-{
-    uint32_t *outer = arena_array(memory, events->mark_count, sizeof *outer);
-    uint32_t *top = arena_array(memory, events->thread_count, sizeof *top);
-    for (size_t thread = 0; thread < events->thread_count; thread++) {
-        top[thread] = KINETO_NO_MARK;
-    }
-    for (size_t mark = 0; mark < events->mark_count; mark++) {
-        const kineto_mark *each = &events->marks[mark];
-        uint32_t around = top[each->thread];
-        while (around != KINETO_NO_MARK &&
-               events->marks[around].window.end_ns < each->window.begin_ns) {
-            around = outer[around];
+    const kineto_list *sources = &events->lists[KINETO_SOURCE];
+    int *top = arena_array(scratch, events->thread_count, sizeof *top);
+    int *below = arena_array(scratch, events->mark_count, sizeof *below);
+    int next = 0;
+    memset(top, -1, events->thread_count * sizeof *top);
+    for (size_t each = 0; each < sources->count; each++) {
+        kineto_span *source = &sources->spans[each];
+        for (; next < (int)events->mark_count; next++) {
+            const kineto_mark *mark = &events->marks[next];
+            if (mark->window.begin_ns > source->begin_ns) break;
+            below[next] = top[mark->thread];
+            top[mark->thread] = next;
         }
-        outer[mark] = around;
-        top[each->thread] = (uint32_t)mark;
+        int *mark = &top[source->thread];
+        while (*mark >= 0 && events->marks[*mark].window.end_ns < source->begin_ns) {
+            *mark = below[*mark];
+        }
+        source->number = *mark;
+        while (source->number >= 0 &&
+               (events->marks[source->number].window.end_ns < source->begin_ns ||
+                !events->marks[source->number].window.is_load)) {
+            source->number = below[source->number];
+        }
     }
-    return outer;
 }
 
-/// The innermost mark of a forward on the link's thread at its moment.
-static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
-                        const kineto_launch *link)
-{
-    const kineto_mark last = {.window = {.begin_ns = link->ts_ns, .end_ns = INT64_MIN}};
-    size_t low =
-        sorted_place(events->marks, events->mark_count, sizeof last, &last, kineto_compare_marks);
-    while (low > 0 && events->marks[low - 1].thread != link->thread) {
-        low--;
-    }
-    uint32_t mark = low > 0 ? (uint32_t)(low - 1) : KINETO_NO_MARK;
-    while (mark != KINETO_NO_MARK && (events->marks[mark].window.end_ns < link->ts_ns ||
-                                      !events->marks[mark].window.is_load)) {
-        mark = outer[mark];
-    }
-    return mark;
-}
-
-/// The end of the last backward operator on the thread that begins before a moment.
+/// The end of the last backward operator on the thread that begins before a moment; of several that
+/// begin at once, the outermost's.
 static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_t moment_ns)
 {
-    const kineto_work key = {.begin_ns = moment_ns, .end_ns = INT64_MIN, .key = thread};
-    const size_t place = sorted_place(events->backwards, events->backward_count, sizeof key, &key,
-                                      compare_backwards);
-    const bool is_found = place > 0 && events->backwards[place - 1].key == thread;
-    return is_found ? events->backwards[place - 1].end_ns : INT64_MIN;
+    const kineto_list *backwards = &events->lists[KINETO_BACKWARD];
+    const kineto_span key = {.begin_ns = moment_ns, .end_ns = INT64_MAX, .thread = thread};
+    size_t place = kineto_list_place(backwards, key, kineto_compare_threads);
+    if (place == 0 || backwards->spans[place - 1].thread != thread) return INT64_MIN;
+    const kineto_span *last = &backwards->spans[--place];
+    while (place > 0 && backwards->spans[place - 1].thread == thread &&
+           backwards->spans[place - 1].begin_ns == last->begin_ns) {
+        last = &backwards->spans[--place];
+    }
+    return last->end_ns;
 }
 
+/// A run of backward operators on one thread whose forwards ran in one mark, its number: -1 in
+/// none.
+///
 /// @param runs [target_count] out
 /// @return their number
-static size_t find_runs(const kineto_events *events, const uint32_t *outer, backward_run *runs)
+static size_t find_runs(const kineto_events *events, kineto_span *runs)
 {
+    const kineto_list *targets = &events->lists[KINETO_TARGET];
     size_t count = 0;
-    for (size_t each = 0; each < events->target_count; each++) {
-        const kineto_launch *target = &events->targets[each];
-        const kineto_launch *source = kineto_source_of(events, target);
+    for (size_t each = 0; each < targets->count; each++) {
+        const kineto_span *source = kineto_source_of(events, &targets->spans[each]);
         if (source == NULL) continue; // as of the accumulation of gradients
-        const uint32_t mark = mark_at(events, outer, source);
-        const bool goes_on =
-            count > 0 && runs[count - 1].thread == target->thread && runs[count - 1].mark == mark;
-        if (!goes_on) runs[count++] = (backward_run){mark, target->thread, target->ts_ns, 0};
+        kineto_span run = targets->spans[each];
+        run.number = source->number;
+        const bool goes_on = count > 0 && runs[count - 1].thread == run.thread &&
+                             runs[count - 1].number == run.number;
+        if (!goes_on) runs[count++] = run;
     }
     for (size_t run = 0; run < count; run++) {
         const bool has_next = run + 1 < count && runs[run + 1].thread == runs[run].thread;
@@ -139,33 +99,34 @@ static size_t find_runs(const kineto_events *events, const uint32_t *outer, back
 }
 
 /// A mark like that of the forward, but for what is said of time.
-static kineto_mark backward_mark(const kineto_events *events, const backward_run *run)
+static kineto_mark backward_mark(const kineto_events *events, const kineto_span *run)
 {
-    kineto_mark mark = events->marks[run->mark];
+    kineto_mark mark = events->marks[run->number];
     mark.window.kind = TRACE_OP_BACKWARD;
     mark.window.begin_ns = run->begin_ns;
     mark.window.end_ns = run->end_ns;
     mark.thread = run->thread;
+    mark.order = (uint32_t)events->mark_count;
     return mark;
 }
 
 int trace_kineto_link_backward(kineto_events *events)
 {
-    if (events->target_count == 0 || trace_kineto_has_backward(events)) return 0;
-    kineto_sort_sources(events);
-    kineto_sort(events->targets, events->target_count, sizeof *events->targets, compare_targets);
-    kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
-                compare_backwards);
+    kineto_list *lists = events->lists;
     const size_t before = events->mark_count;
+    if (lists[KINETO_TARGET].count == 0 || trace_kineto_has_backward(events)) return 0;
     arena *scratch = arena_create(1 << 16);
-    uint32_t *outer = find_outer_marks(events, scratch);
-    backward_run *runs = arena_array(scratch, events->target_count, sizeof *runs);
-    const size_t count = find_runs(events, outer, runs);
+    kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_times);
+    place_sources(events, scratch);
+    kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_groups);
+    kineto_list_sort(&lists[KINETO_TARGET], kineto_compare_threads);
+    kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_threads);
+    kineto_span *runs = arena_array(scratch, lists[KINETO_TARGET].count, sizeof *runs);
+    const size_t count = find_runs(events, runs);
     events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
-        if (runs[run].mark == KINETO_NO_MARK) continue;
-        kineto_mark mark = backward_mark(events, &runs[run]);
-        mark.order = (uint32_t)events->mark_count;
+        if (runs[run].number < 0) continue;
+        const kineto_mark mark = backward_mark(events, &runs[run]);
         events->marks[events->mark_count++] = mark;
     }
     arena_destroy(scratch);

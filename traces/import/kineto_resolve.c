@@ -54,11 +54,11 @@ static size_t group_end(const group_key *keys, size_t count, size_t first)
     return end;
 }
 
-/// The last stretch that begins at or before a moment, if it lasts until then; -1: none does.
-static int stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
+/// The last span that begins at or before a moment, if it lasts until then; NULL: none does.
+static const kineto_span *span_at(const kineto_list *list, int64_t moment_ns)
 {
-    const int at = kineto_stretch_at(stretches, count, moment_ns);
-    return at >= 0 && stretches[at].end_ns >= moment_ns ? at : -1;
+    const int at = kineto_span_at(list, moment_ns);
+    return at >= 0 && list->spans[at].end_ns >= moment_ns ? &list->spans[at] : NULL;
 }
 
 /// Keeps the loads of the finest naming, and what is no load.
@@ -101,12 +101,12 @@ static void iterations_from_steps(kineto_events *events, trace_recording *record
     size_t kept = 0;
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int step = stretch_at(events->steps, events->step_count, each->window.begin_ns);
-        if (step < 0) {
+        const kineto_span *step = span_at(&events->lists[KINETO_STEP], each->window.begin_ns);
+        if (step == NULL) {
             recording->stray_window_count++;
             continue;
         }
-        each->window.iteration = events->steps[step].number;
+        each->window.iteration = step->number;
         events->marks[kept++] = *each;
     }
     events->mark_count = kept;
@@ -134,7 +134,7 @@ static status number_iterations(kineto_events *events, group_key *keys, trace_re
     recording->has_steps = true;
     if (recording->naming == TRACE_NAMED_BY_DYNMO) {
         iterations_from_names(events);
-    } else if (events->step_count > 0) {
+    } else if (events->lists[KINETO_STEP].count > 0) {
         iterations_from_steps(events, recording);
     } else if (!trace_naming_is_pipeline(recording->naming)) {
         recording->has_steps = false;
@@ -182,29 +182,29 @@ static status count_layers(kineto_events *events, const group_key *keys, size_t 
 }
 
 /// The scopes' places in their iterations: 0 for the first, ...
-static void number_scopes(kineto_events *events)
+static void number_scopes(kineto_list *scopes, const kineto_list *steps)
 {
-    int iteration = TRACE_NOT_RECORDED;
+    const kineto_span *iteration = NULL;
     int number = 0;
-    for (size_t scope = 0; scope < events->scope_count; scope++) {
-        const int step =
-            stretch_at(events->steps, events->step_count, events->scopes[scope].begin_ns);
+    for (size_t scope = 0; scope < scopes->count; scope++) {
+        const kineto_span *step = span_at(steps, scopes->spans[scope].begin_ns);
         if (step != iteration) number = 0;
         iteration = step;
-        events->scopes[scope].number = number++;
+        scopes->spans[scope].number = number++;
     }
 }
 
 /// Drops counted marks outside every scope, where there are scopes.
 static void place_in_scopes(kineto_events *events, trace_recording *recording)
 {
+    kineto_list *scopes = &events->lists[KINETO_SCOPE];
     size_t kept = 0;
-    number_scopes(events);
+    number_scopes(scopes, &events->lists[KINETO_STEP]);
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int scope = stretch_at(events->scopes, events->scope_count, each->window.begin_ns);
-        if (scope >= 0) each->scope = events->scopes[scope].number;
-        if (scope < 0 && each->count != TRACE_COUNT_NONE && events->scope_count > 0) {
+        const kineto_span *scope = span_at(scopes, each->window.begin_ns);
+        if (scope != NULL) each->scope = scope->number;
+        if (scope == NULL && each->count != TRACE_COUNT_NONE && scopes->count > 0) {
             recording->stray_window_count++;
             continue;
         }
@@ -321,12 +321,10 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
                             error_message *err)
 {
     keep_finest(events, recording);
-    kineto_sort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
-    kineto_sort(events->steps, events->step_count, sizeof *events->steps, kineto_compare_stretches);
-    kineto_sort(events->scopes, events->scope_count, sizeof *events->scopes,
-                kineto_compare_stretches);
-    kineto_sort(events->pauses, events->pause_count, sizeof *events->pauses,
-                kineto_compare_stretches);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    for (int kind = KINETO_STEP; kind <= KINETO_PAUSE; kind++) {
+        kineto_list_sort(&events->lists[kind], kineto_compare_times);
+    }
     group_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
@@ -335,8 +333,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
         fill_in(events, recording);
         recording->linked_count = trace_kineto_link_backward(events);
         if (recording->linked_count > 0) {
-            kineto_sort(events->marks, events->mark_count, sizeof *events->marks,
-                        kineto_compare_marks);
+            qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
             keys = memory_resize(keys, events->mark_count + 1, sizeof *keys);
         }
         recording->has_backward = trace_kineto_has_backward(events);
