@@ -5,7 +5,6 @@
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,21 +88,6 @@ typedef struct reading {
     int64_t row; // that is being read
     trace_stream *stream;
 } reading;
-
-static status row_error(const reading *from, error_message *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static status row_error(const reading *from, error_message *err, const char *format, ...)
-{
-    char message[300];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return error_set(err, STATUS_FORMAT,
-                     from->is_json ? "%s: event %" PRId64 ": %s" : "%s:%" PRId64 ": %s", from->path,
-                     from->row, message);
-}
 
 /// Takes the next "a=b" off a list with commas between; false at its end.
 static bool next_pair(const char **list, char left[64], char right[64], bool *is_pair)
@@ -191,15 +175,12 @@ static status take_int(const reading *from, column index, const char *cell, int 
                        int *value, error_message *err)
 {
     int64_t number = 0;
-    error_message why;
     if (cell == NULL || (cell[0] == '\0' && index >= COLUMN_OPTIONAL)) {
         *value = absent;
         return STATUS_OK;
     }
     const int64_t min = index == COLUMN_CHUNK || index == COLUMN_MICROBATCH ? -1 : 0;
-    if (text_parse_int64(cell, name_of(from, index), min, max, &number, &why) != STATUS_OK) {
-        return row_error(from, err, "%s", why.message);
-    }
+    TRY(text_parse_int64(cell, name_of(from, index), min, max, &number, err));
     *value = number < 0 ? absent : (int)number;
     return STATUS_OK;
 }
@@ -209,11 +190,11 @@ static status take_time(const reading *from, column index, const char *cell, int
 {
     int64_t ns = 0;
     if (text_parse_decimal_ns(cell, strlen(cell), unit_ns, &ns, NULL) != STATUS_OK) {
-        return row_error(from, err, "%s: '%.60s' is no number or too large", name_of(from, index),
-                         cell);
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is no number or too large",
+                         name_of(from, index), cell);
     }
     if (ns < 0 || ns > max_ns) {
-        return row_error(from, err, "%s: %.60s is outside [0, %" PRId64 " ns]",
+        return error_set(err, STATUS_INVALID, "%s: %.60s is outside [0, %" PRId64 " ns]",
                          name_of(from, index), cell, max_ns);
     }
     *value = ns;
@@ -228,11 +209,12 @@ static status take_name(reading *to, const char *text, int *name, error_message 
         if (strcmp(table->names[*name - 1], text) == 0) return STATUS_OK;
     }
     for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') return row_error(to, err, "kind: holds a control character");
+        if ((unsigned char)*c < ' ')
+            return error_set(err, STATUS_INVALID, "kind: holds a control character");
     }
-    if (text[0] == '\0') return row_error(to, err, "kind is empty");
+    if (text[0] == '\0') return error_set(err, STATUS_INVALID, "kind is empty");
     if (table->name_count == TRACE_OP_NAMES_MAX) {
-        return row_error(to, err, "kind: '%.60s' is one more than %d names", text,
+        return error_set(err, STATUS_INVALID, "kind: '%.60s' is one more than %d names", text,
                          TRACE_OP_NAMES_MAX);
     }
     bool is_known = false;
@@ -249,7 +231,7 @@ static status take_op(reading *to, const char *const *cells, error_message *err)
     trace_op_table *table = &to->table;
     for (int index = 0; index < COLUMN_OPTIONAL; index++) {
         if (cells[index] == NULL || cells[index][0] == '\0') {
-            return row_error(to, err, "%s is empty", name_of(to, (column)index));
+            return error_set(err, STATUS_INVALID, "%s is empty", name_of(to, (column)index));
         }
     }
     TRY(take_int(to, COLUMN_STEP, cells[COLUMN_STEP], TRACE_ITERATIONS_MAX, 0, &op.iteration, err));
@@ -282,14 +264,14 @@ static status find_columns(reading *to, char *const *names, int count, int *plac
         for (int cell = 0; cell < count; cell++) {
             if (!is_called(to, (column)index, names[cell])) continue;
             if (places[index] >= 0) {
-                return row_error(to, err, "column %s is named twice", names[cell]);
+                return error_set(err, STATUS_INVALID, "column %s is named twice", names[cell]);
             }
             places[index] = cell;
         }
         const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index][0] != '\0';
         if (places[index] >= 0 || !is_needed) continue;
-        return row_error(to, err, "column %s (%s) is missing", name_of(to, (column)index),
-                         column_words[index]);
+        return error_set(err, STATUS_INVALID, "column %s (%s) is missing",
+                         name_of(to, (column)index), column_words[index]);
     }
     return STATUS_OK;
 }
@@ -302,9 +284,10 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
     char *line = NULL;
     to->row = 1;
     TRY(trace_lines_next(lines, &line, err));
-    if (line == NULL) return row_error(to, err, "is empty");
+    if (line == NULL) return error_set(err, STATUS_INVALID, "is empty");
     const int count = trace_lines_cut(line, names, CELLS_MAX);
-    if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
+    if (count > CELLS_MAX)
+        return error_set(err, STATUS_INVALID, "names more than %d columns", CELLS_MAX);
     TRY(find_columns(to, names, count, places, err));
     for (to->row = 2;; to->row++) {
         const char *wanted[COLUMN_COUNT];
@@ -313,7 +296,8 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
         if (line[0] == '\0') continue;
         const int found = trace_lines_cut(line, cells, CELLS_MAX);
         if (found != count) {
-            return row_error(to, err, "has %d cells, the header names %d columns", found, count);
+            return error_set(err, STATUS_INVALID, "has %d cells, the header names %d columns",
+                             found, count);
         }
         for (int index = 0; index < COLUMN_COUNT; index++) {
             wanted[index] = places[index] >= 0 ? cells[places[index]] : NULL;
@@ -401,7 +385,7 @@ static status number_work(reading *to, trace_table_op **work, int64_t count, err
         if (op->microbatch < 0) op->microbatch = is_first ? 0 : before->microbatch + 1;
         if (is_first || before->microbatch < op->microbatch) continue;
         to->row = op->rank;
-        return row_error(to, err,
+        return error_set(err, STATUS_INVALID,
                          "%s of step %d, replica %d, stage %d, chunk %d, microbatch %d stands "
                          "twice, first in %d: one row per worker and op is read",
                          to->table.names[op->name - 1], op->iteration, op->replica, op->stage,
@@ -489,7 +473,12 @@ status trace_ops_read(trace_stream *stream, const char *path, const char *column
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
     trace_lines *lines = trace_lines_open(stream);
-    const status result = read_content(&to, lines, err);
+    status result = read_content(&to, lines, err);
+    if (result == STATUS_INVALID) {
+        if (err != NULL) err->code = STATUS_FORMAT;
+        result = error_prefix(err, STATUS_FORMAT, to.is_json ? "%s: event %" PRId64 : "%s:%" PRId64,
+                              path, to.row);
+    }
     trace_lines_close(lines);
     if (result == STATUS_OK) *table = to.table;
     if (result != STATUS_OK) free(to.table.ops);
