@@ -47,7 +47,8 @@ static status choose_run(merging *all, trace_store *store, const trace_items_nam
     all->shards = arena_array(all->memory, (size_t)shard.count, sizeof *all->shards);
     memset(all->shards, 0, (size_t)shard.count * sizeof *all->shards);
     TRY(trace_run_get(store, newest->run_id, all->memory, &all->info, err));
-    return trace_run_inputs(store, newest->run_id, all->memory, &all->files, &all->file_count, err);
+    return trace_run_rows(store, newest->run_id, TRACE_RUN_INPUTS, NULL, all->memory, &all->files,
+                          &all->file_count, err);
 }
 
 /// Notes a shard, if it is one of the run, and one that is complete before one that is not.

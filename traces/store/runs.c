@@ -94,21 +94,25 @@ static const sql_field op_time_fields[] = {
 _Static_assert(sizeof(bal_op_kind) == sizeof(int) && sizeof(trace_status) == sizeof(int),
                "enums are read and written as int");
 
+static const sql_field series_fields[] = {{"label", 0, SQL_TEXT, NULL, 0}};
+
 static const sql_record of_run = SQL_RECORD(trace_run_info, run_fields);
-static const sql_record of_plan = SQL_RECORD(trace_run_plan, plan_fields);
-static const sql_record of_result = SQL_RECORD(trace_run_result, result_fields);
 
-/// What a series has of its iterations.
-typedef enum series_table { ITERATIONS, DECISIONS, WORK, OP_TIMES, SERIES_TABLES } series_table;
-
+/// The tables of runs. Those of a series have their columns in the order of the fields, the first
+/// of which they are sorted by.
 static const struct {
-    const char *table;
+    const char *name;
     sql_record record;
-} of_series[SERIES_TABLES] = {
-    [ITERATIONS] = {"iteration", SQL_RECORD(trace_run_iteration, iteration_fields)},
-    [DECISIONS] = {"decision", SQL_RECORD(trace_run_decision, decision_fields)},
-    [WORK] = {"rank_work", SQL_RECORD(trace_run_work, work_fields)},
-    [OP_TIMES] = {"op_time", SQL_RECORD(trace_run_op_time, op_time_fields)},
+    const char *order; // NULL: of a series
+} tables[TRACE_RUN_TABLE_COUNT] = {
+    [TRACE_RUN_INPUTS] = {"run_input", SQL_RECORD(trace_input_file, sql_input_fields), "place"},
+    [TRACE_RUN_SERIES] = {"series", SQL_RECORD(const char *, series_fields), "series_id"},
+    [TRACE_RUN_PLANS] = {"plan", SQL_RECORD(trace_run_plan, plan_fields), "plan_id"},
+    [TRACE_RUN_RESULTS] = {"result", SQL_RECORD(trace_run_result, result_fields), "result_id"},
+    [TRACE_RUN_ITERATIONS] = {"iteration", SQL_RECORD(trace_run_iteration, iteration_fields), NULL},
+    [TRACE_RUN_DECISIONS] = {"decision", SQL_RECORD(trace_run_decision, decision_fields), NULL},
+    [TRACE_RUN_WORK] = {"rank_work", SQL_RECORD(trace_run_work, work_fields), NULL},
+    [TRACE_RUN_OP_TIMES] = {"op_time", SQL_RECORD(trace_run_op_time, op_time_fields), NULL},
 };
 
 struct trace_run {
@@ -116,7 +120,7 @@ struct trace_run {
     int64_t run_id;
     char *series; // of the row put last
     int64_t series_id;
-    sqlite3_stmt *inserts[SERIES_TABLES];
+    sqlite3_stmt *inserts[TRACE_RUN_TABLE_COUNT];
     sqlite3_stmt *insert_item;
 };
 
@@ -145,7 +149,7 @@ static status insert_run(trace_store *store, const trace_run_info *info,
 
 static void release(trace_run *run)
 {
-    for (int table = 0; table < SERIES_TABLES; table++) {
+    for (int table = 0; table < TRACE_RUN_TABLE_COUNT; table++) {
         sqlite3_finalize(run->inserts[table]);
     }
     sqlite3_finalize(run->insert_item);
@@ -155,8 +159,8 @@ static void release(trace_run *run)
 
 static status prepare_inserts(trace_run *run, error_message *err)
 {
-    for (int table = 0; table < SERIES_TABLES; table++) {
-        TRY(sql_prepare_insert(run->store, of_series[table].table, &of_series[table].record,
+    for (int table = TRACE_RUN_ITERATIONS; table < TRACE_RUN_TABLE_COUNT; table++) {
+        TRY(sql_prepare_insert(run->store, tables[table].name, &tables[table].record,
                                &run->inserts[table], err));
     }
     return sql_prepare(run->store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &run->insert_item,
@@ -244,36 +248,13 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return STATUS_OK;
 }
 
-static status put_row(trace_run *run, const char *series, series_table table, const void *row,
-                      error_message *err)
+status trace_run_put(trace_run *run, trace_run_table table, const char *series, const void *row,
+                     error_message *err)
 {
+    assert(tables[table].order == NULL);
     TRY(find_series(run, series, err));
-    return sql_insert(run->store, run->inserts[table], run->series_id, &of_series[table].record,
-                      row, err);
-}
-
-status trace_run_put_iteration(trace_run *run, const char *series,
-                               const trace_run_iteration *iteration, error_message *err)
-{
-    return put_row(run, series, ITERATIONS, iteration, err);
-}
-
-status trace_run_put_decision(trace_run *run, const char *series,
-                              const trace_run_decision *decision, error_message *err)
-{
-    return put_row(run, series, DECISIONS, decision, err);
-}
-
-status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
-                          error_message *err)
-{
-    return put_row(run, series, WORK, work, err);
-}
-
-status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
-                             error_message *err)
-{
-    return put_row(run, series, OP_TIMES, op_time, err);
+    return sql_insert(run->store, run->inserts[table], run->series_id, &tables[table].record, row,
+                      err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -351,70 +332,16 @@ status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_ru
     return error_set(err, STATUS_INVALID, "%s: no run %" PRId64, store->path, run_id);
 }
 
-status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
-                        int *count, error_message *err)
+status trace_run_rows(trace_store *store, int64_t run_id, trace_run_table table, const char *series,
+                      arena *memory, void *rows, int *count, error_message *err)
 {
-    return sql_rows(store, &sql_input_record, " FROM run_input WHERE run_id=? ORDER BY place",
-                    memory, files, count, err, "i", run_id);
-}
-
-status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
-                        int *count, error_message *err)
-{
-    static const sql_field label = {"label", 0, SQL_TEXT, NULL, 0};
-    static const sql_record record = {&label, 1, sizeof(const char *)};
-    return sql_rows(store, &record, " FROM series WHERE run_id=? ORDER BY series_id", memory,
-                    series, count, err, "i", run_id);
-}
-
-status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
-                       int *count, error_message *err)
-{
-    return sql_rows(store, &of_plan, " FROM plan WHERE run_id=? ORDER BY plan_id", memory, plans,
-                    count, err, "i", run_id);
-}
-
-status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
-                         trace_run_result **results, int *count, error_message *err)
-{
-    return sql_rows(store, &of_result, " FROM result WHERE run_id=? ORDER BY result_id", memory,
-                    results, count, err, "i", run_id);
-}
-
-/// Their first columns are what they are sorted by.
-static status rows_of_series(trace_store *store, int64_t run_id, const char *series,
-                             series_table table, arena *memory, void *rows, int *count,
-                             error_message *err)
-{
+    static const char of_run_id[] = "run_id=?1 AND ?2 IS NULL";
+    static const char of_series[] =
+        "series_id=(SELECT series_id FROM series WHERE run_id=?1 AND label=?2)";
+    const char *order = tables[table].order;
     char from[160];
-    snprintf(from, sizeof from,
-             " FROM %s WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
-             " ORDER BY 1, 2, 3",
-             of_series[table].table);
-    return sql_rows(store, &of_series[table].record, from, memory, rows, count, err, "it", run_id,
+    snprintf(from, sizeof from, " FROM %s WHERE %s ORDER BY %s", tables[table].name,
+             order != NULL ? of_run_id : of_series, order != NULL ? order : "1, 2, 3");
+    return sql_rows(store, &tables[table].record, from, memory, rows, count, err, "it", run_id,
                     series);
-}
-
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err)
-{
-    return rows_of_series(store, run_id, series, ITERATIONS, memory, iterations, count, err);
-}
-
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err)
-{
-    return rows_of_series(store, run_id, series, DECISIONS, memory, decisions, count, err);
-}
-
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err)
-{
-    return rows_of_series(store, run_id, series, WORK, memory, work, count, err);
-}
-
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err)
-{
-    return rows_of_series(store, run_id, series, OP_TIMES, memory, op_times, count, err);
 }

@@ -101,6 +101,19 @@ typedef struct trace_run_result {
     const char *result_json;
 } trace_run_result;
 
+/// What is recorded of a run, and the struct of a row of it.
+typedef enum trace_run_table {
+    TRACE_RUN_INPUTS,     ///< trace_input_file
+    TRACE_RUN_SERIES,     ///< const char *, in the order in which they first came
+    TRACE_RUN_PLANS,      ///< trace_run_plan, in the order in which they were put, as the next
+    TRACE_RUN_RESULTS,    ///< trace_run_result
+    TRACE_RUN_ITERATIONS, ///< trace_run_iteration; from here on of a series, by iteration
+    TRACE_RUN_DECISIONS,  ///< trace_run_decision
+    TRACE_RUN_WORK,       ///< trace_run_work, then by place
+    TRACE_RUN_OP_TIMES,   ///< trace_run_op_time, then by stage and kind
+    TRACE_RUN_TABLE_COUNT
+} trace_run_table;
+
 /// A run that is being recorded.
 typedef struct trace_run trace_run;
 
@@ -126,16 +139,13 @@ int64_t trace_run_id(const trace_run *run);
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err);
 
-/// What a series has of an iteration, once each. The op times of a stage and kind are put where
-/// they differ from those put last: they hold from their iteration on.
-status trace_run_put_iteration(trace_run *run, const char *series,
-                               const trace_run_iteration *iteration, error_message *err);
-status trace_run_put_decision(trace_run *run, const char *series,
-                              const trace_run_decision *decision, error_message *err);
-status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
-                          error_message *err);
-status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
-                             error_message *err);
+/// Puts a row of a table that is of a series, once per iteration (and place, or stage and kind).
+/// The op times of a stage and kind are put where they differ from those put last: they hold from
+/// their iteration on.
+///
+/// @param row of the struct that stands beside the table's name
+status trace_run_put(trace_run *run, trace_run_table table, const char *series, const void *row,
+                     error_message *err);
 
 /// Keeps a result under a label, which must be new.
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -169,24 +179,10 @@ status trace_run_find(trace_store *store, const char *name, arena *memory, trace
 status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
                      error_message *err);
 
-/// Of a run: its inputs; the series that have iterations, in the order in which they first came;
-/// plans and results in the order in which they were put. Arrays are [*count], carved from memory.
-status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
-                        int *count, error_message *err);
-status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
-                        int *count, error_message *err);
-status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
-                       int *count, error_message *err);
-status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
-                         trace_run_result **results, int *count, error_message *err);
-
-/// Of a series: by iteration, then place, or stage and kind. Arrays are [*count], carved from
-/// memory.
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err);
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err);
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err);
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err);
+/// All rows that a run, or one of its series, has in a table.
+///
+/// @param series NULL where the table is of the run
+/// @param rows   pointer to an array of the struct that stands beside the table's name: out
+///               [*count], carved from memory
+status trace_run_rows(trace_store *store, int64_t run_id, trace_run_table table, const char *series,
+                      arena *memory, void *rows, int *count, error_message *err);
