@@ -1,6 +1,5 @@
 #include "traces/store/loads.h"
 
-#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
@@ -43,44 +42,14 @@ status trace_load_column(const trace_store *store, const trace_info *info, const
                      info->microbatch_columns);
 }
 
-enum { SUM_FORWARD, SUM_INPUT, SUM_WEIGHT, SUM_COMMUNICATION, SUM_COUNT };
-
-/// Sums on the way to the means.
+/// On the way to the means: what is summed stands in the arrays of the means.
 typedef struct load_sums {
     trace_store *store;
     const trace_info *info;
-    int64_t *sums[SUM_COUNT]; // [layer_count] over the range
-    bool *seen;               // [microbatch_columns] with a row in the sample that is being read
-    int64_t seen_count;       // of all samples
+    trace_loads loads;
+    bool *seen;         // [microbatch_columns] with a row in the sample that is being read
+    int64_t seen_count; // of all samples
 } load_sums;
-
-static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
-{
-    const size_t layers = (size_t)sums->info->layer_count;
-    int64_t **const arrays[] = {
-        &sums->sums[0],
-        &sums->sums[1],
-        &sums->sums[2],
-        &sums->sums[3],
-        &loads->forward_ns,
-        &loads->backward_input_ns,
-        &loads->backward_weight_ns,
-        &loads->communication_ns,
-    };
-    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
-        *arrays[array] = arena_array(memory, layers, sizeof(int64_t));
-    }
-    loads->is_full = arena_array(memory, layers, sizeof(bool));
-    sums->seen = arena_array(memory, (size_t)sums->info->microbatch_columns, sizeof(bool));
-}
-
-static void begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads)
-{
-    memset(sums->seen, 0, (size_t)sums->info->microbatch_columns * sizeof *sums->seen);
-    loads->iterations =
-        arena_grow(memory, loads->iterations, (size_t)loads->iteration_count, sizeof(int));
-    loads->iterations[loads->iteration_count++] = iteration;
-}
 
 /// Sums stay below half of what fits, so that two of them can be added.
 static bool add(int64_t *sum, int64_t value)
@@ -90,25 +59,24 @@ static bool add(int64_t *sum, int64_t value)
     return true;
 }
 
-static status add_row(load_sums *sums, const trace_load *load, trace_loads *loads,
-                      error_message *err)
+static status add_row(load_sums *sums, const trace_load *load, error_message *err)
 {
     const trace_info *info = sums->info;
+    trace_loads *loads = &sums->loads;
     int column = 0;
     TRY(trace_load_column(sums->store, info, load, &column, err));
     int64_t input_ns = 0;
     int64_t weight_ns = 0;
     trace_backward_of(info, load, &input_ns, &weight_ns);
-    const int64_t forward_ns = recorded(load->time_ns[TRACE_OP_FORWARD]);
     const int layer = load->layer;
     if (!sums->seen[column]) sums->seen_count++;
     sums->seen[column] = true;
     if (load->time_ns[TRACE_OP_BACKWARD] >= 0 && info->backward_split < 0)
         loads->is_full[layer] = true;
-    const bool fits = add(&sums->sums[SUM_FORWARD][layer], forward_ns) &&
-                      add(&sums->sums[SUM_INPUT][layer], input_ns) &&
-                      add(&sums->sums[SUM_WEIGHT][layer], weight_ns) &&
-                      add(&sums->sums[SUM_COMMUNICATION][layer], recorded(load->communication_ns));
+    const bool fits = add(&loads->forward_ns[layer], recorded(load->time_ns[TRACE_OP_FORWARD])) &&
+                      add(&loads->backward_input_ns[layer], input_ns) &&
+                      add(&loads->backward_weight_ns[layer], weight_ns) &&
+                      add(&loads->communication_ns[layer], recorded(load->communication_ns));
     if (fits) return STATUS_OK;
     return error_set(
         err, STATUS_FORMAT,
@@ -116,17 +84,15 @@ static status add_row(load_sums *sums, const trace_load *load, trace_loads *load
         sums->store->path, info->name, load->iteration, layer);
 }
 
-/// Adds the loads of an iteration, a row of its statement.
-static status read_iteration(load_sums *sums, sqlite3_stmt *row, arena *memory, trace_loads *loads,
-                             error_message *err)
+static status add_sample(load_sums *sums, int iteration, error_message *err)
 {
     trace_load *found = NULL;
     int count = 0;
-    TRY(block_read_loads(sums->store, row, &found, &count, err));
-    begin_sample(sums, found[0].iteration, memory, loads);
-    status result = STATUS_OK;
+    memset(sums->seen, 0, (size_t)sums->info->microbatch_columns * sizeof *sums->seen);
+    status result =
+        trace_loads_at(sums->store, sums->info->trace_id, iteration, &found, &count, err);
     for (int load = 0; load < count && result == STATUS_OK; load++) {
-        result = add_row(sums, &found[load], loads, err);
+        result = add_row(sums, &found[load], err);
     }
     free(found);
     return result;
@@ -137,47 +103,54 @@ static int64_t rounded(int64_t sum, int64_t count)
     return sum / count + (sum % count >= count - count / 2);
 }
 
-static void divide(const load_sums *sums, trace_loads *loads)
+static void divide(trace_loads *loads, int64_t count)
 {
-    const int64_t count = sums->seen_count;
     for (int layer = 0; layer < loads->layer_count; layer++) {
-        const int64_t input_ns = sums->sums[SUM_INPUT][layer];
-        const int64_t weight_ns = sums->sums[SUM_WEIGHT][layer];
-        const bool is_full = loads->is_full[layer];
-        loads->forward_ns[layer] = rounded(sums->sums[SUM_FORWARD][layer], count);
-        loads->backward_input_ns[layer] = rounded(is_full ? input_ns + weight_ns : input_ns, count);
-        loads->backward_weight_ns[layer] = is_full ? 0 : rounded(weight_ns, count);
-        loads->communication_ns[layer] = rounded(sums->sums[SUM_COMMUNICATION][layer], count);
+        int64_t *input_ns = &loads->backward_input_ns[layer];
+        int64_t *weight_ns = &loads->backward_weight_ns[layer];
+        if (loads->is_full[layer]) {
+            *input_ns += *weight_ns;
+            *weight_ns = 0;
+        }
+        *input_ns = rounded(*input_ns, count);
+        *weight_ns = rounded(*weight_ns, count);
+        loads->forward_ns[layer] = rounded(loads->forward_ns[layer], count);
+        loads->communication_ns[layer] = rounded(loads->communication_ns[layer], count);
     }
 }
 
 status trace_loads_mean(trace_store *store, const trace_info *info, int first, int last,
                         arena *memory, trace_loads *loads, error_message *err)
 {
-    load_sums sums = {.store = store, .info = info};
-    trace_loads found = {.layer_count = info->layer_count};
-    sqlite3_stmt *rows = NULL;
-    bool has_row = false;
-    allocate(&sums, memory, &found);
-    TRY(sql_query(store, &rows, err,
-                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
-                  " AND iteration BETWEEN ? AND ? ORDER BY iteration",
-                  "iii", info->trace_id, (int64_t)first, (int64_t)last));
-    status result = sql_step(store, rows, &has_row, err);
-    while (result == STATUS_OK && has_row) {
-        result = read_iteration(&sums, rows, memory, &found, err);
-        if (result == STATUS_OK) result = sql_step(store, rows, &has_row, err);
-    }
-    sqlite3_finalize(rows);
-    TRY(result);
-    if (found.iteration_count == 0) {
+    static const sql_field iteration = {"iteration", 0, SQL_INT, NULL, 0};
+    static const sql_record of_sample = {&iteration, 1, sizeof(int)};
+    const size_t layers = (size_t)info->layer_count;
+    load_sums sums = {
+        .store = store,
+        .info = info,
+        .loads = {.layer_count = info->layer_count,
+                  .forward_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .backward_input_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .backward_weight_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .communication_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .is_full = arena_array(memory, layers, sizeof(bool))},
+        .seen = arena_array(memory, (size_t)info->microbatch_columns, sizeof(bool)),
+    };
+    TRY(sql_rows(store, &of_sample,
+                 " FROM loads WHERE trace_id=? AND iteration BETWEEN ? AND ? ORDER BY iteration",
+                 memory, &sums.loads.iterations, &sums.loads.iteration_count, err, "iii",
+                 info->trace_id, (int64_t)first, (int64_t)last));
+    if (sums.loads.iteration_count == 0) {
         return error_set(err, STATUS_INVALID,
                          "%s: trace '%.80s' has no sample in iterations %d:%d; it has them from "
                          "%" PRId64 " to %" PRId64,
                          store->path, info->name, first, last, info->first_iteration,
                          info->last_iteration);
     }
-    divide(&sums, &found);
-    *loads = found;
+    for (int sample = 0; sample < sums.loads.iteration_count; sample++) {
+        TRY(add_sample(&sums, sums.loads.iterations[sample], err));
+    }
+    divide(&sums.loads, sums.seen_count);
+    *loads = sums.loads;
     return STATUS_OK;
 }
