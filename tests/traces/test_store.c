@@ -445,11 +445,10 @@ static void assert_rows_refused(const char *reason)
     bool changed = false;
     snprintf(message, sizeof message, "%s: %s", path, reason);
     trace_store *store = open_store(TRACE_READ);
-    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &why);
+    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, memory, &reader, &why);
     if (result == STATUS_OK) result = trace_reader_costs_at(reader, 9, &costs, &changed, &why);
     assert_int_equal(result, STATUS_FORMAT);
     assert_string_equal(why.message, message);
-    trace_reader_close(reader);
     why = (error_message){0};
     result = trace_by_id(store, 1, memory, &info, &why);
     if (result != STATUS_OK || info.iteration_count > 0) {

@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "traces/store/catalog.h"
 #include "traces/store/op_table.h"
-#include "traces/store/reader.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -306,21 +305,19 @@ static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
 status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
                              error_message *err)
 {
-    trace_reader *reader = NULL;
     int iteration = -1;
     *replay = (trace_replay){0};
-    TRY(trace_reader_open(store, info->trace_id, TRACE_COLUMNS_MEAN, &reader, err));
-    status result = trace_reader_next_sample(reader, iteration, &iteration, err);
-    for (int played = 0; result == STATUS_OK && iteration >= 0; played++) {
+    for (int played = 0; played < TRACE_REPLAYED_ITERATIONS_MAX; played++) {
+        TRY(trace_next_sample(store, info->trace_id, iteration, &iteration, err));
+        if (iteration < 0) break;
         arena *memory = arena_create(1 << 16);
         trace_op *ops = NULL;
         int count = 0;
-        result = trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
+        const status result =
+            trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
         if (result == STATUS_OK) replay_stored(ops, count, replay);
         arena_destroy(memory);
-        if (played + 1 == TRACE_REPLAYED_ITERATIONS_MAX || result != STATUS_OK) break;
-        result = trace_reader_next_sample(reader, iteration, &iteration, err);
+        TRY(result);
     }
-    trace_reader_close(reader);
-    return result;
+    return STATUS_OK;
 }

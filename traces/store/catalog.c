@@ -234,6 +234,17 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     return result;
 }
 
+status trace_next_sample(trace_store *store, int64_t trace_id, int iteration, int *sample,
+                         error_message *err)
+{
+    int64_t found = -1;
+    TRY(sql_get(store, &found, err,
+                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
+                "ii", trace_id, (int64_t)iteration));
+    *sample = (int)found;
+    return STATUS_OK;
+}
+
 status trace_loads_at(trace_store *store, int64_t trace_id, int iteration, trace_load **loads,
                       int *count, error_message *err)
 {

@@ -38,6 +38,10 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
                  int *count, error_message *err);
 
+/// The first sampled iteration after iteration; -1 if there is none. Start with -1.
+status trace_next_sample(trace_store *store, int64_t trace_id, int iteration, int *sample,
+                         error_message *err);
+
 /// The rows of one iteration, by layer, then microbatch.
 ///
 /// @param loads [*count] out: release with free; NULL where the iteration was not sampled

@@ -65,7 +65,6 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
 {
     trace_store *store = reader->store;
     trace_layer *layers = NULL;
-    reader->memory = arena_create(1 << 16);
     TRY(trace_by_id(store, trace_id, reader->memory, &reader->info, err));
     const trace_info *info = &reader->info;
     if (info->iteration_count == 0) {
@@ -91,36 +90,13 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     return STATUS_OK;
 }
 
-status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
+status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns, arena *memory,
                          trace_reader **reader, error_message *err)
 {
-    trace_reader *opened = memory_array(1, sizeof *opened);
-    opened->store = store;
-    opened->sample = -1;
-    const status result = open_reader(opened, trace_id, columns, err);
-    if (result != STATUS_OK) {
-        trace_reader_close(opened);
-        return result;
-    }
+    trace_reader *opened = arena_array(memory, 1, sizeof *opened);
+    *opened = (trace_reader){.store = store, .memory = memory, .sample = -1};
+    TRY(open_reader(opened, trace_id, columns, err));
     *reader = opened;
-    return STATUS_OK;
-}
-
-void trace_reader_close(trace_reader *reader)
-{
-    if (reader == NULL) return;
-    arena_destroy(reader->memory);
-    free(reader);
-}
-
-status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
-                                error_message *err)
-{
-    int64_t found = -1;
-    TRY(sql_get(reader->store, &found, err,
-                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
-                "ii", reader->info.trace_id, (int64_t)iteration));
-    *sample = (int)found;
     return STATUS_OK;
 }
 
@@ -229,7 +205,7 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
                                               (reader->activation_bytes[layer] % count > 0);
         }
     }
-    TRY(trace_reader_next_sample(reader, sample, &reader->next, err));
+    TRY(trace_next_sample(reader->store, reader->info.trace_id, sample, &reader->next, err));
     if (reader->next < 0) reader->next = INT_MAX;
     reader->sample = sample;
     return STATUS_OK;

@@ -3,6 +3,7 @@
 
 #include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
+#include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/store.h"
 
@@ -20,12 +21,10 @@ typedef struct trace_reader trace_reader;
 
 /// Opens a trace by its number, whatever its status. Memory O(layers x columns).
 ///
-/// @param reader release with trace_reader_close before the store is closed
+/// @param reader carved from memory; not used after the store is closed
 /// @return STATUS_FORMAT if the trace holds no sample
 status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
-                         trace_reader **reader, error_message *err);
-
-void trace_reader_close(trace_reader *reader);
+                         arena *memory, trace_reader **reader, error_message *err);
 
 /// Costs at an iteration: those of the last sample at or before it; before the first sample, the
 /// first. Cheap while the sample stays the same; a new one reads its rows.
@@ -46,9 +45,5 @@ void trace_reader_close(trace_reader *reader);
 status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_costs *costs,
                              bool *changed, error_message *err);
 
-/// The first sampled iteration after iteration; -1 if there is none. Start with -1.
-status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
-                                error_message *err);
-
-/// The reader as the core's port. Borrowed until the reader is closed.
+/// The reader as the core's port. Borrowed as long as the reader.
 bal_cost_source trace_reader_source(trace_reader *reader);
