@@ -67,9 +67,9 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
 /// An op is charged for the time in front of it in which its rank stood still and that no other
 /// rank explains: the result that it needs was there already. Then fills import->replay.
 ///
-/// @param windows [op_count] of import->ops, in the recordings
-/// Time O(op_count log op_count).
-void trace_import_replay(trace_import *import, trace_window **windows);
+/// Ranks of import->ops are places among the recordings here, and their names those of their
+/// windows there. Time O(op_count log op_count).
+void trace_import_replay(trace_import *import);
 
 enum { TRACE_REPLAYED_ITERATIONS_MAX = 64 };
 

@@ -31,18 +31,9 @@ typedef struct lane {
     const trace_iteration_time *time; // NULL: not known
 } lane;
 
-static trace_recording *recording_of(const trace_import *import, int rank)
-{
-    int place = 0;
-    while (import->recordings[place].rank != rank) {
-        place++;
-    }
-    return &import->recordings[place];
-}
-
 static trace_iteration_time *time_of(const trace_import *import, int rank, int iteration)
 {
-    const trace_recording *recording = recording_of(import, rank);
+    const trace_recording *recording = &import->recordings[rank];
     const int place = trace_recording_place(recording, iteration);
     return place < 0 ? NULL : &recording->iterations[place];
 }
@@ -60,12 +51,11 @@ static bool lacks_producer(const trace_import *import, const trace_op *op)
 static void charge_lead(const trace_import *import, const trace_op *op, trace_window *window)
 {
     if (window->lead_ns == 0) return;
-    trace_recording *recording = recording_of(import, op->rank);
     trace_iteration_time *time = time_of(import, op->rank, op->iteration);
     if (time == NULL) return;
     time->outside_ns[TRACE_GAP_WAITING] -= window->lead_ns;
     time->charged_ns[TRACE_GAP_HOST] += window->lead_ns;
-    recording->cells[window->cell].charge_ns += window->lead_ns;
+    import->recordings[op->rank].cells[window->cell].charge_ns += window->lead_ns;
     window->charge_ns += window->lead_ns;
     window->before_ns -= window->lead_ns;
     window->lead_ns = 0;
@@ -220,19 +210,18 @@ static void sum_gaps(trace_import *import)
     }
 }
 
-void trace_import_replay(trace_import *import, trace_window **windows)
+void trace_import_replay(trace_import *import)
 {
     trace_op_index index;
     play *plays = memory_array((size_t)import->op_count + 1, sizeof *plays);
     trace_op_index_create(import->ops, import->op_count, &index);
     for (int64_t op = 0; op < import->op_count; op++) {
-        const bool did_run = windows[op]->work_begin_ns <= windows[op]->work_end_ns;
-        const int64_t begin_ns = did_run ? windows[op]->work_begin_ns : windows[op]->begin_ns;
+        const trace_op *each = &import->ops[op];
+        trace_window *window = &import->recordings[each->rank].windows[each->name];
+        const bool did_run = window->work_begin_ns <= window->work_end_ns;
         plays[op] = (play){.producer = -1};
-        if (windows[op]->cell >= 0) {
-            plays[op] = prepare(import, &index, &import->ops[op], windows[op]);
-        }
-        plays[op].shift_ns = import->ops[op].begin_ns - begin_ns;
+        if (window->cell >= 0) plays[op] = prepare(import, &index, each, window);
+        plays[op].shift_ns = each->begin_ns - (did_run ? window->work_begin_ns : window->begin_ns);
     }
     for (int64_t first = 0, end = 0; first < import->op_count; first = end) {
         while (end < import->op_count &&

@@ -76,6 +76,16 @@ int kineto_span_at(const kineto_list *list, int64_t moment_ns);
 /// Whether a span begins inside the last one, which may be NULL, on the same thread.
 bool kineto_is_inside(const kineto_span *span, const kineto_span *last);
 
+/// What things are grouped by, and their order within a group.
+enum { KINETO_KEY_PARTS = 4 };
+typedef struct kineto_key {
+    int32_t parts[KINETO_KEY_PARTS];
+    uint32_t order;
+} kineto_key;
+
+int kineto_compare_keys(const void *a, const void *b);
+bool kineto_is_same_group(const kineto_key *left, const kineto_key *right);
+
 /// An annotation as it was found.
 typedef struct kineto_mark {
     trace_window window;

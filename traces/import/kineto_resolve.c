@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What marks are grouped by; order is their place among the marks sorted by begin.
-typedef struct group_key {
-    int32_t parts[4];
-    uint32_t order;
-} group_key;
-
 int kineto_compare_marks(const void *a, const void *b)
 {
     const kineto_mark *left = a;
@@ -25,30 +19,28 @@ int kineto_compare_marks(const void *a, const void *b)
     return (left->order > right->order) - (left->order < right->order);
 }
 
-static bool is_same_group(const group_key *left, const group_key *right)
+bool kineto_is_same_group(const kineto_key *left, const kineto_key *right)
 {
     return memcmp(left->parts, right->parts, sizeof left->parts) == 0;
 }
 
-static int compare_keys(const void *a, const void *b)
+int kineto_compare_keys(const void *a, const void *b)
 {
-    const group_key *left = a;
-    const group_key *right = b;
+    const kineto_key *left = a;
+    const kineto_key *right = b;
     int part = 0;
-    if (is_same_group(left, right)) {
-        return (left->order > right->order) - (left->order < right->order);
-    }
-    while (left->parts[part] == right->parts[part]) {
+    while (part < KINETO_KEY_PARTS && left->parts[part] == right->parts[part]) {
         part++;
     }
-    return left->parts[part] < right->parts[part] ? -1 : 1;
+    if (part < KINETO_KEY_PARTS) return left->parts[part] < right->parts[part] ? -1 : 1;
+    return (left->order > right->order) - (left->order < right->order);
 }
 
 /// The end of the group that begins at first.
-static size_t group_end(const group_key *keys, size_t count, size_t first)
+static size_t group_end(const kineto_key *keys, size_t count, size_t first)
 {
     size_t end = first + 1;
-    while (end < count && is_same_group(&keys[first], &keys[end])) {
+    while (end < count && kineto_is_same_group(&keys[first], &keys[end])) {
         end++;
     }
     return end;
@@ -113,22 +105,22 @@ static void iterations_from_steps(kineto_events *events, trace_recording *record
 }
 
 /// Without steps, the k-th time that a name of the pipeline occurs is iteration k.
-static void iterations_from_repetition(kineto_events *events, group_key *keys)
+static void iterations_from_repetition(kineto_events *events, kineto_key *keys)
 {
     const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
-        keys[mark] = (group_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
-                                 (uint32_t)mark};
+        keys[mark] = (kineto_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
+                                  (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     for (size_t key = 0, first = 0; key < count; key++) {
-        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        if (!kineto_is_same_group(&keys[first], &keys[key])) first = key;
         events->marks[keys[key].order].window.iteration = (int)(key - first);
     }
 }
 
-static status number_iterations(kineto_events *events, group_key *keys, trace_recording *recording,
+static status number_iterations(kineto_events *events, kineto_key *keys, trace_recording *recording,
                                 error_message *err)
 {
     recording->has_steps = true;
@@ -152,7 +144,7 @@ static status number_iterations(kineto_events *events, group_key *keys, trace_re
 }
 
 /// Gives the marks of one name in one scope their layers.
-static status count_layers(kineto_events *events, const group_key *keys, size_t count, int layers,
+static status count_layers(kineto_events *events, const kineto_key *keys, size_t count, int layers,
                            error_message *err)
 {
     const int per_pass = layers > 0 ? layers : (int)count;
@@ -213,7 +205,7 @@ static void place_in_scopes(kineto_events *events, trace_recording *recording)
     events->mark_count = kept;
 }
 
-static status place_layers(kineto_events *events, group_key *keys, int layers,
+static status place_layers(kineto_events *events, kineto_key *keys, int layers,
                            trace_recording *recording, error_message *err)
 {
     size_t count = 0;
@@ -222,14 +214,14 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
         const kineto_mark *each = &events->marks[mark];
         if (each->count == TRACE_COUNT_NONE) continue;
         keys[count++] =
-            (group_key){{each->window.iteration, each->scope, each->count, (int32_t)each->name},
-                        (uint32_t)mark};
+            (kineto_key){{each->window.iteration, each->scope, each->count, (int32_t)each->name},
+                         (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     size_t previous = 0;
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
-        const group_key *other = &keys[previous];
+        const kineto_key *other = &keys[previous];
         const bool is_comparable = first > 0 && other->parts[0] == keys[first].parts[0] &&
                                    other->parts[1] == keys[first].parts[1] &&
                                    other->parts[2] == keys[first].parts[2];
@@ -247,17 +239,17 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
 }
 
 /// Of what no name says, the k-th of a layer and phase in an iteration is of microbatch k.
-static void microbatches_from_order(kineto_events *events, group_key *keys)
+static void microbatches_from_order(kineto_events *events, kineto_key *keys)
 {
     const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
-        keys[mark] = (group_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
-                                 (uint32_t)mark};
+        keys[mark] = (kineto_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
+                                  (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     for (size_t key = 0, first = 0; key < count; key++) {
-        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        if (!kineto_is_same_group(&keys[first], &keys[key])) first = key;
         trace_window *window = &events->marks[keys[key].order].window;
         if (window->is_load) window->microbatch = (int)(key - first);
     }
@@ -273,18 +265,18 @@ static void append_cell(trace_recording *recording, const trace_window *window)
     };
 }
 
-static status number_cells(kineto_events *events, group_key *keys, trace_recording *recording,
+static status number_cells(kineto_events *events, kineto_key *keys, trace_recording *recording,
                            error_message *err)
 {
     size_t count = 0;
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (!window->is_load) continue;
-        keys[count++] = (group_key){
+        keys[count++] = (kineto_key){
             {window->iteration, window->layer, window->microbatch, (int32_t)window->kind},
             (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     recording->cells = arena_array(events->memory, count, sizeof *recording->cells);
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
@@ -325,7 +317,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     for (int kind = KINETO_STEP; kind <= KINETO_PAUSE; kind++) {
         kineto_list_sort(&events->lists[kind], kineto_compare_times);
     }
-    group_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
+    kineto_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
     if (result == STATUS_OK) {
