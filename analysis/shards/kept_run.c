@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <inttypes.h>
 #include <stdio.h>

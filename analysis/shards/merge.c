@@ -2,7 +2,7 @@
 #include "analysis/shards/kept_run.h"
 
 #include "analysis/shards/spread.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <stdio.h>
 #include <string.h>

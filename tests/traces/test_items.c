@@ -1,7 +1,7 @@
 /// items: a run of items is found by its identity, keeps what was committed when its writer is
 /// killed, goes on as another process's, and is read back in order.
 #include "tests/traces/folder_store.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <signal.h>
 #include <stdio.h>

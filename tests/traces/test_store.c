@@ -4,8 +4,6 @@
 #include "tests/traces/folder_store.h"
 #include "traces/store/catalog.h"
 #include "traces/store/columns.h"
-#include "traces/store/items.h"
-#include "traces/store/loads.h"
 #include "traces/store/reader.h"
 #include "traces/store/runs.h"
 #include "traces/store/sql.h"

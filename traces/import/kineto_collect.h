@@ -155,13 +155,6 @@ int kineto_compare_marks(const void *a, const void *b);
 status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *recording,
                             error_message *err);
 
-/// Where no annotation is of a backward: gives every run of backward operators, of which the
-/// forward ran in one annotation of a forward, a mark of its own, as a full backward of the same
-/// layer and microbatch. Marks must be sorted by begin; the new ones stand after them.
-///
-/// @return their number
-int trace_kineto_link_backward(kineto_events *events);
-
 /// The forward of a backward: the last operator of its number before it. Sources are by group.
 /// NULL: none was recorded.
 const kineto_span *kineto_source_of(const kineto_events *events, const kineto_span *target);
