@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char first_line[] = "# dynmo-trace/1";
@@ -66,21 +65,16 @@ static const char *const key_names[KEY_COUNT] = {
     "device", "embedding", "head", "tokens_per_microbatch", "microbatches", "source",
 };
 
-/// What a layer's rows said of what never changes.
-typedef struct layer_seen {
-    int64_t parameters;
-    int64_t message_bytes;
-} layer_seen;
-
 struct trace_csv {
+    arena *memory;
     trace_writer *writer;
     trace_info info;
     int file_count;
-    char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
+    const char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
     bool has_full_backward;
     bool seen[COLUMN_COUNT]; // with a value in some row
     int layer_count;         // of layers
-    layer_seen *layers;      // [layer_count]
+    trace_layer *layers;     // [layer_count] what their rows said of what never changes
 };
 
 /// A file that is being read.
@@ -100,13 +94,14 @@ typedef struct csv_row {
 status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
                        error_message *err)
 {
-    trace_csv *begun = memory_array(1, sizeof *begun);
-    begun->info = *info;
+    arena *memory = arena_create(1 << 12);
+    trace_csv *begun = arena_array(memory, 1, sizeof *begun);
+    *begun = (trace_csv){.memory = memory, .info = *info};
     begun->info.source = TRACE_SOURCE_CSV;
     begun->info.times = TRACE_MEASURED;
     const status result = trace_writer_begin(store, &begun->info, &begun->writer, err);
     if (result != STATUS_OK) {
-        trace_csv_abort(begun);
+        arena_destroy(memory);
         return result;
     }
     *csv = begun;
@@ -168,7 +163,7 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
                          key_names[known], value, key_names[known], csv->values[known]);
     }
     TRY(take_value(&csv->info, known, value, err));
-    csv->values[known] = strdup(value);
+    csv->values[known] = arena_string(csv->memory, value);
     if (known == KEY_DEVICE) csv->info.device = csv->values[known];
     if (known == KEY_SOURCE) csv->info.recorded_by = csv->values[known];
     return STATUS_OK;
@@ -292,9 +287,11 @@ static status keep_property(int layer, column index, int64_t value, int64_t *kep
 static status keep_layer(trace_csv *csv, const csv_row *row, error_message *err)
 {
     const int layer = (int)row->numbers[COLUMN_LAYER];
-    while (csv->layer_count <= layer) {
-        csv->layers = memory_grow(csv->layers, (size_t)csv->layer_count, sizeof *csv->layers);
-        csv->layers[csv->layer_count++] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
+    for (; csv->layer_count <= layer; csv->layer_count++) {
+        const size_t count = (size_t)csv->layer_count;
+        csv->layers = arena_grow(csv->memory, csv->layers, count, sizeof *csv->layers);
+        csv->layers[count] = (trace_layer){csv->layer_count, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED,
+                                           TRACE_NOT_RECORDED};
     }
     TRY(keep_property(layer, COLUMN_PARAMETERS, row->numbers[COLUMN_PARAMETERS],
                       &csv->layers[layer].parameters, err));
@@ -376,23 +373,12 @@ status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
     return STATUS_OK;
 }
 
-static void release(trace_csv *csv)
-{
-    for (int known = 0; known < KEY_COUNT; known++) {
-        free(csv->values[known]);
-    }
-    free(csv->layers);
-    free(csv);
-}
-
 static status put_layers(trace_csv *csv, error_message *err)
 {
     for (int layer = 0; layer < csv->layer_count; layer++) {
-        const layer_seen *seen = &csv->layers[layer];
-        if (seen->parameters < 0 && seen->message_bytes < 0) continue;
-        const trace_layer properties = {layer, seen->parameters, TRACE_NOT_RECORDED,
-                                        seen->message_bytes};
-        TRY(trace_writer_put_layer(csv->writer, &properties, err));
+        const trace_layer *each = &csv->layers[layer];
+        if (each->parameters < 0 && each->message_bytes < 0) continue;
+        TRY(trace_writer_put_layer(csv->writer, each, err));
     }
     return STATUS_OK;
 }
@@ -421,7 +407,7 @@ status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err)
         return summed;
     }
     const status result = trace_writer_finish(csv->writer, err);
-    release(csv);
+    arena_destroy(csv->memory);
     if (result == STATUS_OK && trace_id != NULL) *trace_id = finished_id;
     return result;
 }
@@ -430,5 +416,5 @@ void trace_csv_abort(trace_csv *csv)
 {
     if (csv == NULL) return;
     trace_writer_abort(csv->writer);
-    release(csv);
+    arena_destroy(csv->memory);
 }

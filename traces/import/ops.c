@@ -78,34 +78,15 @@ enum { KNOWN_KINDS = sizeof known_kinds / sizeof known_kinds[0] };
 /// What is read from and into.
 typedef struct reading {
     const char *path;
-    const char *mapping; // of columns, as the option spells it; NULL: none
     arena *memory;
     trace_op_table table;
-    char columns[COLUMN_COUNT][64]; // what the file calls them; "" : by default
+    const char *columns[COLUMN_COUNT]; // what the file calls them; NULL: by default
     int64_t start_unit_ns;
     int64_t duration_unit_ns;
     bool is_json;
     int64_t row; // that is being read
     trace_stream *stream;
 } reading;
-
-/// Takes the next "a=b" off a list with commas between; false at its end.
-static bool next_pair(const char **list, char left[64], char right[64], bool *is_pair)
-{
-    const char *text = *list;
-    if (text == NULL || text[0] == '\0') return false;
-    const size_t length = strcspn(text, ",");
-    const char *equals = memchr(text, '=', length);
-    const size_t left_length = equals != NULL ? (size_t)(equals - text) : 0;
-    const size_t right_length = equals != NULL ? length - left_length - 1 : 0;
-    *is_pair = left_length > 0 && left_length < 64 && right_length > 0 && right_length < 64;
-    if (*is_pair) {
-        snprintf(left, 64, "%.*s", (int)left_length, text);
-        snprintf(right, 64, "%.*s", (int)right_length, equals + 1);
-    }
-    *list = text + length + (text[length] == ',');
-    return true;
-}
 
 trace_op_kind trace_ops_kind(const char *name, bool *is_known)
 {
@@ -138,7 +119,7 @@ static status map_column(reading *to, const char *word, const char *name, error_
             : index == COLUMN_DURATION ? is_timed(word, COLUMN_DURATION, &to->duration_unit_ns)
                                        : strcmp(word, column_words[index]) == 0;
         if (!matches) continue;
-        snprintf(to->columns[index], sizeof to->columns[index], "%s", name);
+        to->columns[index] = name;
         return STATUS_OK;
     }
     char suggestion[TEXT_SUGGESTION_BYTES];
@@ -146,14 +127,19 @@ static status map_column(reading *to, const char *word, const char *name, error_
                      text_suggestion(word, column_words, COLUMN_COUNT, suggestion));
 }
 
-static status read_mapping(reading *to, error_message *err)
+/// @param mapping of columns, as the option spells it; NULL: none
+static status read_mapping(reading *to, const char *mapping, error_message *err)
 {
-    char left[64];
-    char right[64];
-    bool is_pair = false;
-    for (const char *list = to->mapping; next_pair(&list, left, right, &is_pair);) {
-        if (!is_pair) return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
-        TRY(map_column(to, left, right, err));
+    char *pairs[CELLS_MAX];
+    if (mapping == NULL || mapping[0] == '\0') return STATUS_OK;
+    const int count = trace_lines_cut(arena_string(to->memory, mapping), pairs, CELLS_MAX);
+    for (int pair = 0; pair < count; pair++) {
+        char *equals = pair < CELLS_MAX ? strchr(pairs[pair], '=') : NULL;
+        if (equals == NULL || equals == pairs[pair] || equals[1] == '\0') {
+            return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
+        }
+        *equals = '\0';
+        TRY(map_column(to, pairs[pair], equals + 1, err));
     }
     return STATUS_OK;
 }
@@ -161,13 +147,13 @@ static status read_mapping(reading *to, error_message *err)
 /// Whether the file's name for a column is name: as it was mapped, else by default or by its word.
 static bool is_called(const reading *from, column index, const char *name)
 {
-    if (from->columns[index][0] != '\0') return strcmp(name, from->columns[index]) == 0;
+    if (from->columns[index] != NULL) return strcmp(name, from->columns[index]) == 0;
     return strcmp(name, column_defaults[index]) == 0 || strcmp(name, column_words[index]) == 0;
 }
 
 static const char *name_of(const reading *from, column index)
 {
-    return from->columns[index][0] != '\0' ? from->columns[index] : column_defaults[index];
+    return from->columns[index] != NULL ? from->columns[index] : column_defaults[index];
 }
 
 /// An integer in [min, max]; "-1" and the like count as absent where the column may be.
@@ -268,7 +254,7 @@ static status find_columns(reading *to, char *const *names, int count, int *plac
             }
             places[index] = cell;
         }
-        const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index][0] != '\0';
+        const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index] != NULL;
         if (places[index] >= 0 || !is_needed) continue;
         return error_set(err, STATUS_INVALID, "column %s (%s) is missing",
                          name_of(to, (column)index), column_words[index]);
@@ -313,7 +299,7 @@ static bool cells_of(const reading *from, const trace_json_event *event,
     if (!trace_json_equals(event->phase, "X")) return false;
     for (int index = 0; index < COLUMN_COUNT; index++) {
         trace_json_slice value = {0};
-        if (from->columns[index][0] != '\0') {
+        if (from->columns[index] != NULL) {
             value = trace_json_find(event->args, from->columns[index]);
         } else {
             value = trace_json_find(event->args, column_defaults[index]);
@@ -348,8 +334,8 @@ static status read_json(reading *to, const char *bytes, size_t count, error_mess
 {
     to->is_json = true;
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
-    if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
-    if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
+    if (to->columns[COLUMN_START] == NULL) to->start_unit_ns = 1000;
+    if (to->columns[COLUMN_DURATION] == NULL) to->duration_unit_ns = 1000;
     trace_json_stream *json = trace_json_open(to->stream, to->path);
     trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
@@ -464,12 +450,11 @@ status trace_ops_read(trace_stream *stream, const char *path, const char *column
                       trace_op_table *table, error_message *err)
 {
     reading to = {.path = path,
-                  .mapping = columns,
                   .memory = memory,
                   .start_unit_ns = units[0].unit_ns,
                   .duration_unit_ns = units[0].unit_ns,
                   .stream = stream};
-    TRY(read_mapping(&to, err));
+    TRY(read_mapping(&to, columns, err));
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
     trace_lines *lines = trace_lines_open(stream);

@@ -106,15 +106,21 @@ static status read_phase(json_value value, annotation_rule *rule, error_message 
     return STATUS_OK;
 }
 
+static status read_number(json_value value, const annotation_rule *rule, int max, source *from,
+                          error_message *err)
+{
+    if (!json_is_object(value)) return json_int(value, 0, max, &from->value, err);
+    return read_group(value, &rule->match, &from->group, err);
+}
+
 static status read_layer(json_value value, annotation_rule *rule, error_message *err)
 {
     static const char *const allowed[] = {"group", "count"};
-    if (!json_is_object(value)) {
-        return json_int(value, 0, TRACE_LAYERS_MAX - 1, &rule->layer.value, err);
-    }
-    TRY(json_check_keys(value, allowed, 2, err));
     const json_value count = json_member(value, "count");
-    if (json_is_missing(count)) return read_group(value, &rule->match, &rule->layer.group, err);
+    if (json_is_object(value)) TRY(json_check_keys(value, allowed, 2, err));
+    if (json_is_missing(count)) {
+        return read_number(value, rule, TRACE_LAYERS_MAX - 1, &rule->layer, err);
+    }
     if (!json_is_missing(json_member(value, "group"))) {
         return json_error(value, STATUS_FORMAT, err, "a layer has a group or a count, not both");
     }
@@ -125,15 +131,6 @@ static status read_layer(json_value value, annotation_rule *rule, error_message 
     }
     rule->count = strcmp(text, "up") == 0 ? TRACE_COUNT_UP : TRACE_COUNT_DOWN;
     return STATUS_OK;
-}
-
-static status read_microbatch(json_value value, annotation_rule *rule, error_message *err)
-{
-    if (json_is_missing(value)) return STATUS_OK;
-    if (!json_is_object(value)) {
-        return json_int(value, 0, TRACE_MICROBATCHES_MAX - 1, &rule->microbatch.value, err);
-    }
-    return read_group(value, &rule->match, &rule->microbatch.group, err);
 }
 
 static status read_component(json_value value, bool *is_communication, error_message *err)
@@ -162,7 +159,10 @@ static status read_annotation(json_value value, annotation_rule *rule, error_mes
     if (rule->is_ignored) return STATUS_OK;
     TRY(read_phase(json_member(value, "phase"), rule, err));
     TRY(read_layer(json_member(value, "layer"), rule, err));
-    TRY(read_microbatch(json_member(value, "microbatch"), rule, err));
+    const json_value microbatch = json_member(value, "microbatch");
+    if (!json_is_missing(microbatch)) {
+        TRY(read_number(microbatch, rule, TRACE_MICROBATCHES_MAX - 1, &rule->microbatch, err));
+    }
     return read_component(json_member(value, "component"), &rule->is_communication, err);
 }
 
