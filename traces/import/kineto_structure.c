@@ -239,19 +239,6 @@ static repetition find_repetition(const region *of, size_t begin, size_t end, si
     return found;
 }
 
-static void add_layer(region *of, size_t first)
-{
-    if (first == 0 || first >= of->count || of->layer_count == LAYERS_MAX) return;
-    of->first_operator[of->layer_count++] = first;
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const size_t left = *(const size_t *)a;
-    const size_t right = *(const size_t *)b;
-    return (left > right) - (left < right);
-}
-
 /// Divides a region where its operators repeat, then what is left of it on either side by
 /// repetitions of about that length; one layer if less than half of it repeats.
 static void divide(region *of, arena *scratch)
@@ -259,7 +246,7 @@ static void divide(region *of, arena *scratch)
     size_t parts[PARTS_MAX][2] = {{0, of->count}};
     size_t covered = 0;
     size_t period_min = PERIOD_MIN;
-    of->first_operator = arena_array(scratch, LAYERS_MAX, sizeof *of->first_operator);
+    bool *begins_layer = arena_array(scratch, of->count + 1, sizeof *begins_layer);
     for (int part = 0, count = 1; part < count; part++) {
         const size_t end = parts[part][1];
         const repetition found = find_repetition(of, parts[part][0], end, period_min);
@@ -267,22 +254,19 @@ static void divide(region *of, arena *scratch)
         const size_t after = found.first + found.period * found.repeats;
         if (part == 0 && found.period / 2 > period_min) period_min = found.period / 2;
         covered += found.period * found.repeats;
-        for (size_t repeat = 0; repeat <= found.repeats; repeat++) {
-            add_layer(of, found.first + repeat * found.period);
+        for (size_t first = found.first; first <= after; first += found.period) {
+            begins_layer[first] = true;
         }
         if (count + 2 > PARTS_MAX) break;
         const size_t sides[2][2] = {{parts[part][0], found.first}, {after, end}};
         memcpy(parts[count], sides, sizeof sides);
         count += 2;
     }
-    if (covered * 2 < of->count) of->layer_count = 1;
-    qsort(of->first_operator, (size_t)of->layer_count, sizeof *of->first_operator, compare_places);
-    int kept = 0;
-    for (int layer = 0; layer < of->layer_count; layer++) {
-        if (kept > 0 && of->first_operator[kept - 1] == of->first_operator[layer]) continue;
-        of->first_operator[kept++] = of->first_operator[layer];
+    if (covered * 2 < of->count) return;
+    of->first_operator = arena_array(scratch, LAYERS_MAX, sizeof *of->first_operator);
+    for (size_t op = 1; op < of->count && of->layer_count < LAYERS_MAX; op++) {
+        if (begins_layer[op]) of->first_operator[of->layer_count++] = op;
     }
-    of->layer_count = kept;
 }
 
 /// Marks of one forward: from the first operator of each layer to that of the next.

@@ -182,32 +182,21 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
     return STATUS_OK;
 }
 
-/// Adds what is wanted of a block to ops[*count]. @param iteration negative: all
-static void add_ops(const trace_op *block, int block_count, int iteration, trace_op **ops,
-                    int *count)
+/// Adds what is wanted of a block, a row of blocks, to ops[*count]. @param iteration negative: all
+static status add_ops(trace_store *store, sqlite3_stmt *blocks, int iteration, arena *memory,
+                      trace_op **ops, int *count, error_message *err)
 {
-    for (int op = 0; op < block_count; op++) {
+    trace_op *block = NULL;
+    int block_count = 0;
+    TRY(block_read_ops(store, blocks, &block, &block_count, err));
+    const bool fits = block_count <= INT_MAX / 2 - *count;
+    for (int op = 0; op < block_count && fits; op++) {
         if (iteration >= 0 && block[op].iteration != iteration) continue;
-        *ops = memory_grow(*ops, (size_t)*count, sizeof **ops);
+        *ops = arena_grow(memory, *ops, (size_t)*count, sizeof **ops);
         (*ops)[(*count)++] = block[op];
     }
-}
-
-static status read_op_blocks(trace_store *store, sqlite3_stmt *blocks, int iteration,
-                             trace_op **ops, int *count, error_message *err)
-{
-    for (;;) {
-        trace_op *block = NULL;
-        int block_count = 0;
-        bool has_row = false;
-        TRY(sql_step(store, blocks, &has_row, err));
-        if (!has_row) return STATUS_OK;
-        TRY(block_read_ops(store, blocks, &block, &block_count, err));
-        const bool fits = block_count <= INT_MAX / 2 - *count;
-        if (fits) add_ops(block, block_count, iteration, ops, count);
-        free(block);
-        if (!fits) return error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
-    }
+    free(block);
+    return fits ? STATUS_OK : error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
 }
 
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
@@ -216,22 +205,24 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     const int64_t first = iteration < 0 ? 0 : iteration;
     const int64_t last = iteration < 0 ? TRACE_ITERATIONS_MAX : iteration;
     sqlite3_stmt *blocks = NULL;
+    bool has_row = false;
     trace_op *found = NULL;
     int found_count = 0;
     TRY(sql_query(store, &blocks, err,
                   "SELECT first_iteration, last_iteration, row_count, ops FROM ops"
                   " WHERE trace_id=? AND first_iteration<=? AND last_iteration>=? ORDER BY block",
                   "iii", trace_id, last, first));
-    const status result = read_op_blocks(store, blocks, iteration, &found, &found_count, err);
-    sqlite3_finalize(blocks);
-    if (result == STATUS_OK) {
-        trace_ops_sort(found, found_count);
-        *ops = arena_array(memory, (size_t)found_count, sizeof **ops);
-        if (found_count > 0) memcpy(*ops, found, (size_t)found_count * sizeof **ops);
-        *count = found_count;
+    status result = sql_step(store, blocks, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = add_ops(store, blocks, iteration, memory, &found, &found_count, err);
+        if (result == STATUS_OK) result = sql_step(store, blocks, &has_row, err);
     }
-    free(found);
-    return result;
+    sqlite3_finalize(blocks);
+    TRY(result);
+    trace_ops_sort(found, found_count);
+    *ops = found;
+    *count = found_count;
+    return STATUS_OK;
 }
 
 status trace_next_sample(trace_store *store, int64_t trace_id, int iteration, int *sample,
