@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "traces/import/phase_map.h"
+#include "traces/import/annotation.h"
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 

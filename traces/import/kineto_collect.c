@@ -226,10 +226,7 @@ static status collect_annotation(kineto_collector *collector, const kineto_event
         kineto_list_add(&collector->events.lists[kind], span);
         return STATUS_OK;
     }
-    if (collector->map != NULL) {
-        TRY(trace_phase_map_apply(collector->map, event->name, &annotation, &is_known, err));
-    }
-    if (!is_known) is_known = trace_annotation_parse(event->name, &annotation);
+    TRY(trace_annotation_read(collector->map, event->name, &annotation, &is_known, err));
     if (!is_known) {
         if (is_of_framework(event->name)) return STATUS_OK;
         note_unknown(collector, event->name);

@@ -5,8 +5,8 @@
 
 #include "base/sorter.h"
 #include "base/status.h"
+#include "traces/import/annotation.h"
 #include "traces/import/kineto.h"
-#include "traces/import/phase_map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
