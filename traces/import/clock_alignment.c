@@ -149,33 +149,24 @@ static void choose_offset(int64_t lower_ns, int64_t upper_ns, int64_t *offset_ns
     }
 }
 
-static status align(const trace_op_index *index, arena *memory, trace_alignment *alignment,
-                    error_message *err)
-{
-    const size_t ranks = (size_t)alignment->rank_count;
-    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
-    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns); // negated
-    alignment->offset_ns = arena_array(memory, ranks, sizeof *alignment->offset_ns);
-    alignment->residual_ns = arena_array(memory, ranks, sizeof *alignment->residual_ns);
-    TRY(collect_bounds(index, memory, alignment, err));
-    TRY(find_slack(alignment, upper_ns, err));
-    relax(alignment, alignment->contradiction_ns, LARGEST, upper_ns);
-    relax(alignment, alignment->contradiction_ns, SMALLEST, lower_ns);
-    for (int rank = 0; rank < alignment->rank_count; rank++) {
-        choose_offset(-lower_ns[rank], upper_ns[rank], &alignment->offset_ns[rank],
-                      &alignment->residual_ns[rank]);
-    }
-    return STATUS_OK;
-}
-
 status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count, arena *memory,
                             trace_alignment *alignment, error_message *err)
 {
-    trace_op_index index;
-    trace_alignment made = {.rank_count = rank_count};
-    trace_op_index_create(ops, op_count, &index);
-    const status result = align(&index, memory, &made, err);
-    trace_op_index_free(&index);
-    if (result == STATUS_OK) *alignment = made;
-    return result;
+    const size_t ranks = (size_t)rank_count;
+    const trace_op_index index = trace_op_index_of(ops, op_count, memory);
+    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
+    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns); // negated
+    trace_alignment made = {.rank_count = rank_count,
+                            .offset_ns = arena_array(memory, ranks, sizeof(int64_t)),
+                            .residual_ns = arena_array(memory, ranks, sizeof(int64_t))};
+    TRY(collect_bounds(&index, memory, &made, err));
+    TRY(find_slack(&made, upper_ns, err));
+    relax(&made, made.contradiction_ns, LARGEST, upper_ns);
+    relax(&made, made.contradiction_ns, SMALLEST, lower_ns);
+    for (int rank = 0; rank < rank_count; rank++) {
+        choose_offset(-lower_ns[rank], upper_ns[rank], &made.offset_ns[rank],
+                      &made.residual_ns[rank]);
+    }
+    *alignment = made;
+    return STATUS_OK;
 }

@@ -151,10 +151,10 @@ static int lay_lanes(const trace_op *ops, int64_t first, int64_t end, lane *lane
     return count;
 }
 
-/// The ops of one iteration, [first, end).
-static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end)
+/// The ops of one iteration, [first, end). @param lanes [rank_count] scratch
+static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end,
+                             lane *lanes)
 {
-    lane *lanes = memory_array((size_t)import->rank_count, sizeof *lanes);
     trace_replay *replay = &import->replay;
     const int count = lay_lanes(import->ops, first, end, lanes);
     int64_t first_ns = INT64_MAX;
@@ -176,7 +176,6 @@ static void replay_iteration(trace_import *import, play *plays, int64_t first, i
     replay->replayed_ns += play_lanes(lanes, count, plays, PLAY_ALL);
     replay->charges_ns += play_lanes(lanes, count, plays, PLAY_CHARGES);
     replay->compute_ns += play_lanes(lanes, count, plays, PLAY_COMPUTE);
-    free(lanes);
 }
 
 /// Iterations of a single rank in which no op ran.
@@ -212,9 +211,10 @@ static void sum_gaps(trace_import *import)
 
 void trace_import_replay(trace_import *import)
 {
-    trace_op_index index;
-    play *plays = memory_array((size_t)import->op_count + 1, sizeof *plays);
-    trace_op_index_create(import->ops, import->op_count, &index);
+    arena *scratch = arena_create(1 << 16);
+    const trace_op_index index = trace_op_index_of(import->ops, import->op_count, scratch);
+    play *plays = arena_array(scratch, (size_t)import->op_count, sizeof *plays);
+    lane *lanes = arena_array(scratch, (size_t)import->rank_count, sizeof *lanes);
     for (int64_t op = 0; op < import->op_count; op++) {
         const trace_op *each = &import->ops[op];
         trace_window *window = &import->recordings[each->rank].windows[each->name];
@@ -228,10 +228,9 @@ void trace_import_replay(trace_import *import)
                import->ops[end].iteration == import->ops[first].iteration) {
             end++;
         }
-        replay_iteration(import, plays, first, end);
+        replay_iteration(import, plays, first, end, lanes);
     }
-    trace_op_index_free(&index);
-    free(plays);
+    arena_destroy(scratch);
     add_empty_iterations(import);
     sum_gaps(import);
 }
@@ -263,16 +262,15 @@ static play stored_play(const trace_op_index *index, const trace_op *op, int64_t
 }
 
 /// One iteration of stored ops, by rank and begin.
-static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
+static void replay_stored(const trace_op *ops, int count, arena *scratch, trace_replay *replay)
 {
-    trace_op_index index;
-    play *plays = memory_array((size_t)count + 1, sizeof *plays);
-    lane *lanes = memory_array((size_t)count + 1, sizeof *lanes);
+    const trace_op_index index = trace_op_index_of(ops, count, scratch);
+    play *plays = arena_array(scratch, (size_t)count, sizeof *plays);
+    lane *lanes = arena_array(scratch, (size_t)count, sizeof *lanes);
     const int lane_count = lay_lanes(ops, 0, count, lanes);
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = INT64_MIN;
     int64_t covered_ns = INT64_MIN;
-    trace_op_index_create(ops, count, &index);
     for (int op = 0; op < count; op++) {
         if (op == 0 || ops[op].rank != ops[op - 1].rank) covered_ns = INT64_MIN;
         plays[op] = stored_play(&index, &ops[op], &covered_ns, replay);
@@ -286,9 +284,6 @@ static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
         replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
         replay->compute_ns += play_lanes(lanes, lane_count, plays, PLAY_COMPUTE);
     }
-    trace_op_index_free(&index);
-    free(lanes);
-    free(plays);
 }
 
 status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
@@ -304,7 +299,7 @@ status trace_replay_of_store(trace_store *store, const trace_info *info, trace_r
         int count = 0;
         const status result =
             trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
-        if (result == STATUS_OK) replay_stored(ops, count, replay);
+        if (result == STATUS_OK) replay_stored(ops, count, memory, replay);
         arena_destroy(memory);
         TRY(result);
     }

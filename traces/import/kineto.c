@@ -387,12 +387,13 @@ static status read_sequences(reader *reading, error_message *err)
 static status find_structure(reader *reading, error_message *err)
 {
     if (reading->source->map != NULL) return STATUS_OK;
-    if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
+    const int64_t group = trace_kineto_layer_group(&reading->collector);
+    if (group < 0 && !is_standard_input(reading)) {
         reading->has_sequences = reading->collector.events.lists[KINETO_TARGET].count == 0;
         reading->pass = PASS_OPERATORS;
         TRY(read_file(reading, err));
     }
-    return trace_kineto_find_structure(&reading->collector, err);
+    return trace_kineto_find_structure(&reading->collector, group, err);
 }
 
 static status read_and_sum(reader *reading, error_message *err)

@@ -205,7 +205,6 @@ typedef struct kineto_collector {
     kineto_numbering processes;
     kineto_numbering names;
     kineto_numbering groups; // of spans
-    int64_t group;           // whose spans are the layers; -1: none
     uint64_t last_thread_key;
     uint32_t last_thread;
     char unknown[KINETO_UNKNOWN_MAX][KINETO_NAME_BYTES];
@@ -243,15 +242,15 @@ status kineto_collect(kineto_collector *collector, const kineto_event *event, er
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
                            uint32_t thread, int64_t begin_ns, int64_t end_ns, error_message *err);
 
-/// Whether modules or annotations that differ in a number tell layers apart: operators then need
-/// not be read.
-bool trace_kineto_has_groups(kineto_collector *collector);
+/// The group of modules or annotations that differ in a number and tell layers apart: operators
+/// then need not be read. -1: there is none.
+int64_t trace_kineto_layer_group(kineto_collector *collector);
 
 /// Marks forwards (and backwards where no links lead to them) in a trace whose annotations name
-/// no load: those groups; else annotations that say forward and backward; else the steps, or all of
+/// no load: that group; else annotations that say forward and backward; else the steps, or all of
 /// the file. Forwards of the latter two are divided where they repeat operators. Nothing is marked
 /// where other annotations fill half of the steps: they say what the layers are.
-status trace_kineto_find_structure(kineto_collector *collector, error_message *err);
+status trace_kineto_find_structure(kineto_collector *collector, int64_t group, error_message *err);
 
 /// Whether a kernel is one of NCCL or DeepEP.
 bool kineto_is_communication(const char *name, size_t length);

@@ -467,62 +467,58 @@ static int64_t length_of(const region_list *all)
     return sum_ns;
 }
 
-static status mark_forwards(kineto_collector *collector, region_list *forwards,
-                            region_list *backwards, error_message *err)
+static status mark_forwards(kineto_collector *collector, arena *scratch, error_message *err)
 {
+    region_list forwards = {.scratch = scratch};
+    region_list backwards = {.scratch = scratch};
     const kineto_list *spans = &collector->events.lists[KINETO_UNKNOWN];
-    find_words(spans, KINETO_SPAN_FORWARD, forwards);
-    const bool has_words = forwards->count > 0;
+    find_words(spans, KINETO_SPAN_FORWARD, &forwards);
+    const bool has_words = forwards.count > 0;
     if (!has_words && is_annotated(&collector->events)) return STATUS_OK;
-    if (!has_words) TRY(divide_steps(collector, forwards, err));
-    const bool divides = divide_regions(&collector->events, forwards);
-    for (size_t each = 0; each < forwards->count; each++) {
-        TRY(mark_region(collector, &forwards->regions[each], err));
+    if (!has_words) TRY(divide_steps(collector, &forwards, err));
+    const bool divides = divide_regions(&collector->events, &forwards);
+    for (size_t each = 0; each < forwards.count; each++) {
+        TRY(mark_region(collector, &forwards.regions[each], err));
     }
     snprintf(collector->recording->structure, sizeof collector->recording->structure, "%s",
              divides ? "repeated operators of the forward" : "not told apart: it is one");
-    if (has_words && !divides) find_words(spans, KINETO_SPAN_BACKWARD, backwards);
+    if (has_words && !divides) find_words(spans, KINETO_SPAN_BACKWARD, &backwards);
     // Hooks are called so, too.
-    if (length_of(backwards) < length_of(forwards) / 2) backwards->count = 0;
-    for (size_t each = 0; each < backwards->count; each++) {
-        const kineto_span *span = &backwards->regions[each].span;
+    if (length_of(&backwards) < length_of(&forwards) / 2) backwards.count = 0;
+    for (size_t each = 0; each < backwards.count; each++) {
+        const kineto_span *span = &backwards.regions[each].span;
         TRY(put_mark(collector, TRACE_OP_BACKWARD, 0, span->thread, span->begin_ns, span->end_ns,
                      err));
     }
     return STATUS_OK;
 }
 
-bool trace_kineto_has_groups(kineto_collector *collector)
+int64_t trace_kineto_layer_group(kineto_collector *collector)
 {
     kineto_list *spans = &collector->events.lists[KINETO_UNKNOWN];
-    if (spans->count == 0) return false;
+    if (spans->count == 0) return -1;
     kineto_list_sort(spans, kineto_compare_threads);
     span_group *groups = survey_groups(collector);
-    collector->group = longest_group(collector, groups);
+    const int64_t longest = longest_group(collector, groups);
     free(groups);
-    return collector->group >= 0;
+    return longest;
 }
 
-static status find_structure(kineto_collector *collector, arena *scratch, error_message *err)
+status trace_kineto_find_structure(kineto_collector *collector, int64_t group, error_message *err)
 {
     kineto_list *lists = collector->events.lists;
+    arena *scratch = arena_create(1 << 16);
+    status result = STATUS_OK;
     kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_times);
     kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_times);
-    if (trace_kineto_has_groups(collector)) {
+    if (group >= 0) {
         snprintf(collector->recording->structure, sizeof collector->recording->structure,
                  "modules or annotations that differ in a number only");
-        return mark_group(collector, collector->group, scratch, err);
+        result = mark_group(collector, group, scratch, err);
+    } else {
+        keep_outermost(&lists[KINETO_OPERATOR]);
+        result = mark_forwards(collector, scratch, err);
     }
-    region_list forwards = {.scratch = scratch};
-    region_list backwards = {.scratch = scratch};
-    keep_outermost(&lists[KINETO_OPERATOR]);
-    return mark_forwards(collector, &forwards, &backwards, err);
-}
-
-status trace_kineto_find_structure(kineto_collector *collector, error_message *err)
-{
-    arena *scratch = arena_create(1 << 16);
-    const status result = find_structure(collector, scratch, err);
     arena_destroy(scratch);
     return result;
 }

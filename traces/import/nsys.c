@@ -341,9 +341,9 @@ static status read_works(reader *reading, error_message *err)
 static status collect_process(reader *reading, error_message *err)
 {
     TRY(read_ranges(reading, err));
-    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector) &&
-        trace_kineto_has_groups(&reading->collector)) {
-        TRY(trace_kineto_find_structure(&reading->collector, err));
+    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector)) {
+        const int64_t group = trace_kineto_layer_group(&reading->collector);
+        if (group >= 0) TRY(trace_kineto_find_structure(&reading->collector, group, err));
     }
     const status known = kineto_collect_check(&reading->collector, err);
     reading->is_unknown = known != STATUS_OK;
