@@ -116,10 +116,10 @@ typedef struct trace_profile_source {
 /// to be found by operators.
 ///
 /// Time O(bytes + n log n). Memory: a fixed 4 MiB, and 32 bytes per operator of the backward, per
-/// end of an arrow and per module (per outermost operator, where those are the layers) and 160 per
+/// end of an arrow and per module (per outermost operator, where those are the layers) and 200 per
 /// annotation that is known, up to twice that while they grow and are sorted; nothing for the other
 /// events. Launches and what ran on the device (outermost CPU operators inside the annotated
-/// threads, where there is no device) are sorted by sorters: 32 bytes of TMPDIR per launch, 64 per
+/// threads, where there is no device) are sorted by sorters: 16 bytes of TMPDIR per launch, 64 per
 /// operation.
 ///
 /// @param recording untouched on failure

@@ -277,6 +277,9 @@ static int compare_launches(const void *a, const void *b)
 {
     const kineto_launch *left = a;
     const kineto_launch *right = b;
+    if (left->correlation != right->correlation) {
+        return left->correlation < right->correlation ? -1 : 1;
+    }
     return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
 }
 

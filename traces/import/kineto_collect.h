@@ -101,10 +101,7 @@ typedef struct kineto_mark {
 typedef struct kineto_launch {
     int64_t ts_ns;
     uint32_t correlation;
-    union {
-        uint32_t thread; // as it is read
-        uint32_t mark;   // once it is placed: the mark it belongs to, or KINETO_NO_MARK
-    };
+    uint32_t thread;
 } kineto_launch;
 
 typedef struct kineto_work {
@@ -135,7 +132,7 @@ typedef struct kineto_events {
     arena *memory;    // of what a recording keeps
     kineto_list lists[KINETO_LISTS];
     kineto_mark *marks;     // [mark_count]
-    sorter *launches;       // kineto_launch by time; NULL: none
+    sorter *launches;       // kineto_launch by correlation; NULL: none
     sorter *works;          // kineto_work by key, then time; NULL: none
     kineto_runner *runners; // [thread_count]
     size_t mark_count;
@@ -147,6 +144,33 @@ typedef struct kineto_events {
 
 /// Marks by begin, outer before inner, then as in the file.
 int kineto_compare_marks(const void *a, const void *b);
+
+/// A mark among those of its thread or process.
+typedef struct kineto_open {
+    int64_t begin_ns;
+    int64_t end_ns;
+    uint32_t mark;
+    int32_t around; // place of the one that is open around it; -1: none
+} kineto_open;
+
+typedef struct kineto_lane {
+    kineto_open *opens; // [count] by begin
+    size_t count;
+} kineto_lane;
+
+typedef struct kineto_nesting {
+    kineto_lane *threads;   // [thread_count]
+    kineto_lane *processes; // [process_count]
+} kineto_nesting;
+
+/// @param events with marks by begin, outer before inner
+kineto_nesting kineto_nesting_of(const kineto_events *events, arena *memory);
+
+/// How many marks of a lane begin at or before a moment. O(log count)
+size_t kineto_begun_count(const kineto_lane *lane, int64_t moment_ns);
+
+/// Of the first begun_count the last that lasts until a moment; NULL: none does.
+const kineto_open *kineto_innermost(const kineto_lane *lane, size_t begun_count, int64_t until_ns);
 
 /// Gives every mark its iteration and layer, and every load its cell; leaves out marks of coarser
 /// namings and those outside the steps. Afterwards marks are sorted by begin, outer before inner.

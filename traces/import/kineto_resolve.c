@@ -275,34 +275,17 @@ const kineto_span *kineto_source_of(const kineto_events *events, const kineto_sp
     return is_found ? &sources->spans[place - 1] : NULL;
 }
 
-/// Gives every source the number of the innermost forward on its thread at its moment, or -1.
-/// Sources are by time, as marks are. Those that have ended are taken off a thread's stack when
-/// they come to its top.
-static void place_sources(const kineto_events *events, arena *scratch)
+/// The innermost forward on the thread of a source at its moment; -1: none.
+static int forward_of(const kineto_events *events, const kineto_nesting *nesting,
+                      const kineto_span *source)
 {
-    const kineto_list *sources = &events->lists[KINETO_SOURCE];
-    int *top = arena_array(scratch, events->thread_count, sizeof *top);
-    int *below = arena_array(scratch, events->mark_count, sizeof *below);
-    int next = 0;
-    memset(top, -1, events->thread_count * sizeof *top);
-    for (size_t each = 0; each < sources->count; each++) {
-        kineto_span *source = &sources->spans[each];
-        for (; next < (int)events->mark_count; next++) {
-            const kineto_mark *mark = &events->marks[next];
-            if (mark->window.begin_ns > source->begin_ns) break;
-            below[next] = top[mark->thread];
-            top[mark->thread] = next;
-        }
-        int *mark = &top[source->thread];
-        while (*mark >= 0 && events->marks[*mark].window.end_ns < source->begin_ns) {
-            *mark = below[*mark];
-        }
-        source->number = *mark;
-        while (source->number >= 0 &&
-               (events->marks[source->number].window.end_ns < source->begin_ns ||
-                !events->marks[source->number].window.is_load)) {
-            source->number = below[source->number];
-        }
+    const kineto_lane *lane = &nesting->threads[source->thread];
+    size_t begun_count = kineto_begun_count(lane, source->begin_ns);
+    for (;;) {
+        const kineto_open *open = kineto_innermost(lane, begun_count, source->begin_ns);
+        if (open == NULL) return -1;
+        if (events->marks[open->mark].window.is_load) return (int)open->mark;
+        begun_count = (size_t)(open->around + 1);
     }
 }
 
@@ -327,7 +310,8 @@ static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_
 ///
 /// @param runs [target_count] out
 /// @return their number
-static size_t find_runs(const kineto_events *events, kineto_span *runs)
+static size_t find_runs(const kineto_events *events, const kineto_nesting *nesting,
+                        kineto_span *runs)
 {
     const kineto_list *targets = &events->lists[KINETO_TARGET];
     size_t count = 0;
@@ -335,7 +319,7 @@ static size_t find_runs(const kineto_events *events, kineto_span *runs)
         const kineto_span *source = kineto_source_of(events, &targets->spans[each]);
         if (source == NULL) continue; // as of the accumulation of gradients
         kineto_span run = targets->spans[each];
-        run.number = source->number;
+        run.number = forward_of(events, nesting, source);
         const bool goes_on = count > 0 && runs[count - 1].thread == run.thread &&
                              runs[count - 1].number == run.number;
         if (!goes_on) runs[count++] = run;
@@ -373,13 +357,12 @@ static int link_backward(kineto_events *events)
     const size_t before = events->mark_count;
     if (lists[KINETO_TARGET].count == 0 || trace_kineto_has_backward(events)) return 0;
     arena *scratch = arena_create(1 << 16);
-    kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_times);
-    place_sources(events, scratch);
     kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_groups);
     kineto_list_sort(&lists[KINETO_TARGET], kineto_compare_threads);
     kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_threads);
+    const kineto_nesting nesting = kineto_nesting_of(events, scratch);
     kineto_span *runs = arena_array(scratch, lists[KINETO_TARGET].count, sizeof *runs);
-    const size_t count = find_runs(events, runs);
+    const size_t count = find_runs(events, &nesting, runs);
     events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
         if (runs[run].number < 0) continue;
