@@ -309,6 +309,8 @@ static status read_items(reader *reading, trace_json_stream *json, error_message
             TRY(read_member(reading, &item, err));
             break;
         case TRACE_JSON_END:
+            reading->recording->event_count = item.event_count;
+            reading->recording->malformed_count = item.malformed_count;
             return STATUS_OK;
         }
     }
@@ -323,12 +325,9 @@ static status read_file(reader *reading, error_message *err)
     TRY(source->bytes != NULL
             ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
-    trace_json_stream *json = trace_json_open(stream, source->path);
-    trace_json_select(json, is_event_wanted, reading);
+    trace_json_stream *json = trace_json_open(stream, source->path, is_event_wanted, reading);
     const status result = read_items(reading, json, err);
     if (result == STATUS_OK) {
-        recording->malformed_count = trace_json_malformed_count(json);
-        recording->event_count = trace_json_event_count(json);
         recording->input = trace_stream_input(stream);
         recording->input.path = source->path;
     }
@@ -418,11 +417,13 @@ status trace_kineto_read(const trace_profile_source *source, arena *memory,
                          trace_recording *recording, error_message *err)
 {
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
-    reader reading = {.source = source,
-                      .recording = &made,
-                      .collector = {.map = source->map,
-                                    .recording = &made,
-                                    .events = {.path = source->path, .memory = memory}}};
+    reader reading = {
+        .source = source,
+        .recording = &made,
+        .collector = {
+            .map = source->map,
+            .recording = &made,
+            .events = {.path = source->path, .memory = memory, .scratch = arena_create(1 << 16)}}};
     const status result = read_and_sum(&reading, err);
     kineto_collector_free(&reading.collector);
     if (result == STATUS_OK) *recording = made;

@@ -151,9 +151,8 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
     const void *record = NULL;
     TRY(sorter_sort(runs, err));
     // Annotations of one cell may overlap on the device; threads of the CPU add up.
-    arena *scratch = arena_create(1 << 16);
-    union_end *windows = unions_create(events->mark_count, scratch);
-    union_end *cells = unions_create((size_t)recording->cell_count, scratch);
+    union_end *windows = unions_create(events->mark_count, events->scratch);
+    union_end *cells = unions_create((size_t)recording->cell_count, events->scratch);
     kineto_gaps *gaps = kineto_gaps_begin(events, recording);
     status result = sorter_next(runs, &record, err);
     for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
@@ -170,7 +169,6 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
     }
     kineto_gaps_end(gaps);
     sum_spans(events, recording);
-    arena_destroy(scratch);
     return result;
 }
 
@@ -178,10 +176,8 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
                                      error_message *err)
 {
     sorter *runs = sorter_create(sizeof(kineto_run), compare_runs);
-    arena *scratch = arena_create(1 << 16);
-    const kineto_nesting nesting = kineto_nesting_of(events, scratch);
+    const kineto_nesting nesting = kineto_nesting_of(events);
     status result = match(events, &nesting, runs, &recording->ops, err);
-    arena_destroy(scratch);
     sorter_destroy(events->launches);
     sorter_destroy(events->works);
     events->launches = events->works = NULL;
@@ -251,10 +247,8 @@ status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *record
                                   error_message *err)
 {
     sorter *pieces = sorter_create(sizeof(kineto_run), compare_runs);
-    arena *scratch = arena_create(1 << 16);
-    const kineto_nesting nesting = kineto_nesting_of(events, scratch);
+    const kineto_nesting nesting = kineto_nesting_of(events);
     status result = share_operators(events, &nesting, pieces, &recording->ops, err);
-    arena_destroy(scratch);
     if (result == STATUS_OK) result = sum_runs(events, recording, pieces, err);
     sorter_destroy(pieces);
     return result;

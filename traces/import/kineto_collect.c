@@ -408,4 +408,5 @@ void kineto_collector_free(kineto_collector *collector)
     free(collector->processes.slots);
     free(collector->names.slots);
     free(collector->groups.slots);
+    arena_destroy(events->scratch);
 }

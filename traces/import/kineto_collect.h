@@ -130,6 +130,7 @@ typedef struct kineto_runner {
 typedef struct kineto_events {
     const char *path; // for messages
     arena *memory;    // of what a recording keeps
+    arena *scratch;   // ends with the collector
     kineto_list lists[KINETO_LISTS];
     kineto_mark *marks;     // [mark_count]
     sorter *launches;       // kineto_launch by correlation; NULL: none
@@ -164,7 +165,7 @@ typedef struct kineto_nesting {
 } kineto_nesting;
 
 /// @param events with marks by begin, outer before inner
-kineto_nesting kineto_nesting_of(const kineto_events *events, arena *memory);
+kineto_nesting kineto_nesting_of(const kineto_events *events);
 
 /// How many marks of a lane begin at or before a moment. O(log count)
 size_t kineto_begun_count(const kineto_lane *lane, int64_t moment_ns);
@@ -220,7 +221,7 @@ typedef struct kineto_numbering {
     uint32_t count;
 } kineto_numbering;
 
-/// Zero-initialise, then fill the first two, and path and memory of the events.
+/// Zero-initialise, then fill the first two, and the arenas and path of the events.
 typedef struct kineto_collector {
     const trace_phase_map *map; // or NULL
     trace_recording *recording; // its counts of annotations are kept

@@ -13,8 +13,9 @@ static void push(kineto_lane *lane, const trace_window *window, uint32_t mark, a
     lane->opens[lane->count++] = (kineto_open){window->begin_ns, window->end_ns, mark, around};
 }
 
-kineto_nesting kineto_nesting_of(const kineto_events *events, arena *memory)
+kineto_nesting kineto_nesting_of(const kineto_events *events)
 {
+    arena *memory = events->scratch;
     const kineto_nesting made = {
         .threads = arena_array(memory, events->thread_count, sizeof *made.threads),
         .processes = arena_array(memory, events->process_count, sizeof *made.processes)};

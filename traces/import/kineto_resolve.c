@@ -356,12 +356,11 @@ static int link_backward(kineto_events *events)
     kineto_list *lists = events->lists;
     const size_t before = events->mark_count;
     if (lists[KINETO_TARGET].count == 0 || trace_kineto_has_backward(events)) return 0;
-    arena *scratch = arena_create(1 << 16);
     kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_groups);
     kineto_list_sort(&lists[KINETO_TARGET], kineto_compare_threads);
     kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_threads);
-    const kineto_nesting nesting = kineto_nesting_of(events, scratch);
-    kineto_span *runs = arena_array(scratch, lists[KINETO_TARGET].count, sizeof *runs);
+    const kineto_nesting nesting = kineto_nesting_of(events);
+    kineto_span *runs = arena_array(events->scratch, lists[KINETO_TARGET].count, sizeof *runs);
     const size_t count = find_runs(events, &nesting, runs);
     events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
@@ -369,7 +368,6 @@ static int link_backward(kineto_events *events)
         const kineto_mark mark = backward_mark(events, &runs[run]);
         events->marks[events->mark_count++] = mark;
     }
-    arena_destroy(scratch);
     return (int)(events->mark_count - before);
 }
 
@@ -383,9 +381,9 @@ static void append_cell(trace_recording *recording, const trace_window *window)
     };
 }
 
-static status number_cells(kineto_events *events, kineto_key *keys, trace_recording *recording,
-                           error_message *err)
+static status number_cells(kineto_events *events, trace_recording *recording, error_message *err)
 {
+    kineto_key *keys = arena_array(events->scratch, events->mark_count, sizeof *keys);
     size_t count = 0;
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
@@ -435,20 +433,13 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     for (int kind = KINETO_STEP; kind <= KINETO_PAUSE; kind++) {
         kineto_list_sort(&events->lists[kind], kineto_compare_times);
     }
-    kineto_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
-    status result = number_iterations(events, keys, recording, err);
-    if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
-    if (result == STATUS_OK) {
-        if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
-        fill_in(events, recording);
-        recording->linked_count = link_backward(events);
-        if (recording->linked_count > 0) {
-            qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
-            keys = memory_resize(keys, events->mark_count + 1, sizeof *keys);
-        }
-        recording->has_backward = trace_kineto_has_backward(events);
-        result = number_cells(events, keys, recording, err);
-    }
-    free(keys);
-    return result;
+    kineto_key *keys = arena_array(events->scratch, events->mark_count, sizeof *keys);
+    TRY(number_iterations(events, keys, recording, err));
+    TRY(place_layers(events, keys, layers, recording, err));
+    if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
+    fill_in(events, recording);
+    recording->linked_count = link_backward(events);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    recording->has_backward = trace_kineto_has_backward(events);
+    return number_cells(events, recording, err);
 }

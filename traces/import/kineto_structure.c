@@ -119,8 +119,10 @@ typedef struct group_passes {
     int layer_count;
 } group_passes;
 
-static group_passes spans_of_group(const kineto_list *all, int64_t group, arena *scratch)
+static group_passes spans_of_group(const kineto_events *events, int64_t group)
 {
+    const kineto_list *all = &events->lists[KINETO_UNKNOWN];
+    arena *scratch = events->scratch;
     group_passes passes = {0};
     int *layer_of = arena_array(scratch, TRACE_LAYERS_MAX, sizeof *layer_of);
     passes.spans = arena_array(scratch, all->count, sizeof *passes.spans);
@@ -177,11 +179,9 @@ static status mark_pass(kineto_collector *collector, const group_passes *passes,
 }
 
 /// Every span of the group is a layer, in the order of their numbers.
-static status mark_group(kineto_collector *collector, int64_t group, arena *scratch,
-                         error_message *err)
+static status mark_group(kineto_collector *collector, int64_t group, error_message *err)
 {
-    const group_passes passes =
-        spans_of_group(&collector->events.lists[KINETO_UNKNOWN], group, scratch);
+    const group_passes passes = spans_of_group(&collector->events, group);
     bool has_ends = true;
     for (size_t first = 0; first < passes.count && has_ends; first = pass_end(&passes, first)) {
         const kineto_span *last = &passes.spans[pass_end(&passes, first) - 1];
@@ -467,8 +467,9 @@ static int64_t length_of(const region_list *all)
     return sum_ns;
 }
 
-static status mark_forwards(kineto_collector *collector, arena *scratch, error_message *err)
+static status mark_forwards(kineto_collector *collector, error_message *err)
 {
+    arena *scratch = collector->events.scratch;
     region_list forwards = {.scratch = scratch};
     region_list backwards = {.scratch = scratch};
     const kineto_list *spans = &collector->events.lists[KINETO_UNKNOWN];
@@ -507,18 +508,13 @@ int64_t trace_kineto_layer_group(kineto_collector *collector)
 status trace_kineto_find_structure(kineto_collector *collector, int64_t group, error_message *err)
 {
     kineto_list *lists = collector->events.lists;
-    arena *scratch = arena_create(1 << 16);
-    status result = STATUS_OK;
     kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_times);
     kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_times);
     if (group >= 0) {
         snprintf(collector->recording->structure, sizeof collector->recording->structure,
                  "modules or annotations that differ in a number only");
-        result = mark_group(collector, group, scratch, err);
-    } else {
-        keep_outermost(&lists[KINETO_OPERATOR]);
-        result = mark_forwards(collector, scratch, err);
+        return mark_group(collector, group, err);
     }
-    arena_destroy(scratch);
-    return result;
+    keep_outermost(&lists[KINETO_OPERATOR]);
+    return mark_forwards(collector, err);
 }

@@ -365,9 +365,10 @@ static status read_process(reader *reading, const trace_recording *file, int64_t
     reading->process = process;
     reading->is_unknown = false;
     reading->recording = &made;
-    reading->collector = (kineto_collector){.map = reading->source->map,
-                                            .recording = &made,
-                                            .events = {.path = path, .memory = reading->memory}};
+    reading->collector = (kineto_collector){
+        .map = reading->source->map,
+        .recording = &made,
+        .events = {.path = path, .memory = reading->memory, .scratch = arena_create(1 << 16)}};
     const status result = collect_process(reading, err);
     kineto_collector_free(&reading->collector);
     if (result == STATUS_OK) *recording = made;

@@ -336,7 +336,7 @@ static status read_json(reading *to, const char *bytes, size_t count, error_mess
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
     if (to->columns[COLUMN_START] == NULL) to->start_unit_ns = 1000;
     if (to->columns[COLUMN_DURATION] == NULL) to->duration_unit_ns = 1000;
-    trace_json_stream *json = trace_json_open(to->stream, to->path);
+    trace_json_stream *json = trace_json_open(to->stream, to->path, NULL, NULL);
     trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
     trace_json_close(json);
