@@ -132,8 +132,9 @@ static status write_run(const merging *all, trace_store *store, ana_merged *merg
     if (number > 0 && info.status == TRACE_COMPLETE) return STATUS_OK;
     if (number > 0) TRY(trace_run_resume(store, number, &items, err));
     if (number == 0) {
-        TRY(trace_items_begin(store, &all->info, all->identity, all->files, all->file_count, &items,
-                              err));
+        trace_run_info begun = all->info;
+        begun.identity = all->identity;
+        TRY(trace_run_begin(store, &begun, all->files, all->file_count, &items, err));
     }
     const status code = copy_shards(all, items, merged, err);
     const status ended =

@@ -13,9 +13,11 @@
 static trace_run *begin(trace_store *store, const char *identity)
 {
     trace_run *items = NULL;
-    const trace_run_info info = {
-        .name = "study", .command_line = "dynmo study s.json", .config_json = "{}"};
-    require(trace_items_begin(store, &info, identity, NULL, 0, &items, &why));
+    const trace_run_info info = {.name = "study",
+                                 .command_line = "dynmo study s.json",
+                                 .config_json = "{}",
+                                 .identity = identity};
+    require(trace_run_begin(store, &info, NULL, 0, &items, &why));
     return items;
 }
 

@@ -28,8 +28,8 @@ typedef struct reader {
     bool has_sequences;     // they were read
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
-    bool *is_annotated;     // [thread_count]
-    kineto_span *last_work; // [thread_count] the outermost operator so far, second reading
+    kineto_span *last_work; // [thread_count] the outermost operator so far, second reading; number:
+                            // 1 if the thread is annotated
 } reader;
 
 /// Categories of events; those with a capital are of versions before torch 1.12.
@@ -177,13 +177,13 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
 {
     kineto_event work = {.kind = KINETO_WORK};
     work.number = kineto_collect_thread(&reading->collector, thread_of(event));
-    if (work.number >= reading->thread_count || !reading->is_annotated[work.number]) {
-        return STATUS_OK;
-    }
-    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
+    if (work.number >= reading->thread_count) return STATUS_OK;
     kineto_span *last = &reading->last_work[work.number];
+    if (last->number == 0) return STATUS_OK;
+    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
-    *last = (kineto_span){.begin_ns = work.begin_ns, .end_ns = work.end_ns};
+    last->begin_ns = work.begin_ns;
+    last->end_ns = work.end_ns;
     if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
         begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
         work.flags = KINETO_COMMUNICATION;
@@ -352,17 +352,15 @@ static status read_cpu(reader *reading, error_message *err)
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
     }
-    reading->is_annotated =
-        arena_array(events->memory, thread_count, sizeof *reading->is_annotated);
     reading->last_work = arena_array(events->memory, thread_count, sizeof *reading->last_work);
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
     for (size_t mark = 0; mark < events->mark_count; mark++) {
-        reading->is_annotated[events->marks[mark].thread] = true;
+        reading->last_work[events->marks[mark].thread].number = 1;
     }
     for (size_t target = 0; target < targets->count; target++) {
-        reading->is_annotated[targets->spans[target].thread] = true;
+        reading->last_work[targets->spans[target].thread].number = 1;
     }
     reading->thread_count = (uint32_t)thread_count;
     reading->pass = PASS_CPU;

@@ -104,12 +104,11 @@ static void widen(trace_window *window, int64_t begin_ns, int64_t end_ns)
     if (end_ns > window->work_end_ns) window->work_end_ns = end_ns;
 }
 
-/// Until when runs cover the time, by component. An operation begins no earlier than the last.
+/// Until when runs cover the time, by component. An operation begins no earlier than the last, and
+/// none before 0.
 typedef struct union_end {
     int64_t until_ns[2];
 } union_end;
-
-static const union_end no_union = {{INT64_MIN, INT64_MIN}};
 
 /// Adds an operation to the length of the union of those before it.
 static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns,
@@ -121,16 +120,6 @@ static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns
     if (run->end_ns <= begin_ns) return;
     *(is_communication ? communication_ns : busy_ns) += run->end_ns - begin_ns;
     *until_ns = run->end_ns;
-}
-
-/// [count] unions that hold nothing.
-static union_end *unions_create(size_t count, arena *memory)
-{
-    union_end *ends = arena_array(memory, count, sizeof *ends);
-    for (size_t each = 0; each < count; each++) {
-        ends[each] = no_union;
-    }
-    return ends;
 }
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
@@ -151,8 +140,8 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
     const void *record = NULL;
     TRY(sorter_sort(runs, err));
     // Annotations of one cell may overlap on the device; threads of the CPU add up.
-    union_end *windows = unions_create(events->mark_count, events->scratch);
-    union_end *cells = unions_create((size_t)recording->cell_count, events->scratch);
+    union_end *windows = arena_array(events->scratch, events->mark_count, sizeof *windows);
+    union_end *cells = arena_array(events->scratch, (size_t)recording->cell_count, sizeof *cells);
     kineto_gaps *gaps = kineto_gaps_begin(events, recording);
     status result = sorter_next(runs, &record, err);
     for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
@@ -163,7 +152,7 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
         widen(window, run->begin_ns, run->end_ns);
         add_to_union(&windows[run->mark], run, &window->busy_ns, &window->communication_ns);
         if (window->cell < 0) continue;
-        if (!recording->on_device) cells[window->cell] = no_union;
+        if (!recording->on_device) cells[window->cell] = (union_end){0};
         trace_cell *cell = &recording->cells[window->cell];
         add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
     }

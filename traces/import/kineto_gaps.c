@@ -59,16 +59,14 @@ static const cover *queue_top(cover_queue *queue, int64_t now_ns)
 /// The iterations that cells are of, which are sorted by them.
 static void list_iterations(trace_recording *recording, arena *memory)
 {
-    const trace_cell *cells = recording->cells;
-    int count = 0;
     for (int cell = 0; cell < recording->cell_count; cell++) {
-        count += cell == 0 || cells[cell].iteration != cells[cell - 1].iteration;
-    }
-    recording->iterations = arena_array(memory, (size_t)count, sizeof *recording->iterations);
-    for (int cell = 0; cell < recording->cell_count; cell++) {
-        if (cell > 0 && cells[cell].iteration == cells[cell - 1].iteration) continue;
-        recording->iterations[recording->iteration_count++] = (trace_iteration_time){
-            .iteration = cells[cell].iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+        const int iteration = recording->cells[cell].iteration;
+        if (cell > 0 && iteration == recording->cells[cell - 1].iteration) continue;
+        const size_t count = (size_t)recording->iteration_count++;
+        recording->iterations =
+            arena_grow(memory, recording->iterations, count, sizeof *recording->iterations);
+        recording->iterations[count] = (trace_iteration_time){
+            .iteration = iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
     }
 }
 

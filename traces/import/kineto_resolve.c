@@ -371,16 +371,6 @@ static int link_backward(kineto_events *events)
     return (int)(events->mark_count - before);
 }
 
-static void append_cell(trace_recording *recording, const trace_window *window)
-{
-    recording->cells[recording->cell_count++] = (trace_cell){
-        .iteration = window->iteration,
-        .layer = window->layer,
-        .microbatch = window->microbatch,
-        .kind = window->kind,
-    };
-}
-
 static status number_cells(kineto_events *events, trace_recording *recording, error_message *err)
 {
     kineto_key *keys = arena_array(events->scratch, events->mark_count, sizeof *keys);
@@ -407,7 +397,10 @@ static status number_cells(kineto_events *events, trace_recording *recording, er
         for (size_t key = first; key < end; key++) {
             events->marks[keys[key].order].window.cell = recording->cell_count;
         }
-        append_cell(recording, window);
+        recording->cells[recording->cell_count++] = (trace_cell){.iteration = window->iteration,
+                                                                 .layer = window->layer,
+                                                                 .microbatch = window->microbatch,
+                                                                 .kind = window->kind};
         first = end;
     }
     return STATUS_OK;

@@ -144,6 +144,10 @@ static status insert_run(trace_store *store, const trace_run_info *info,
         TRY(sql_put_input(store, "INSERT INTO run_input VALUES(?,?,?,?,?)", *run_id, file,
                           &files[file], err));
     }
+    if (info->identity != NULL) {
+        TRY(sql_write_once(store, err, "INSERT INTO item_run VALUES(?,?)", "it", *run_id,
+                           info->identity));
+    }
     return sql_batch_commit(store, err);
 }
 
@@ -368,23 +372,6 @@ status trace_items_list(trace_store *store, const char *pattern, arena *memory,
                     " FROM item_run WHERE identity GLOB ? GROUP BY identity"
                     " ORDER BY 1",
                     memory, names, count, err, "t", pattern);
-}
-
-status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
-                         const trace_input_file *files, int file_count, trace_run **run,
-                         error_message *err)
-{
-    trace_run *begun = NULL;
-    TRY(trace_run_begin(store, info, files, file_count, &begun, err));
-    status result = sql_write_once(store, err, "INSERT INTO item_run VALUES(?,?)", "it",
-                                   trace_run_id(begun), identity);
-    if (result == STATUS_OK) result = sql_batch_commit(store, err);
-    if (result != STATUS_OK) {
-        (void)trace_run_finish(begun, err != NULL ? err : &(error_message){.code = result}, NULL);
-        return result;
-    }
-    *run = begun;
-    return STATUS_OK;
 }
 
 status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,

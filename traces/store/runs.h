@@ -30,6 +30,7 @@ typedef struct trace_run_info {
     const char *config_json; // the study or plan as it was used; NULL: none
     uint64_t seed;
     const char *tool_version; // or NULL
+    const char *identity;     // in: by which a run of many items (below) is found again; or NULL
     const char *host;         // out
     const char *started_at;   // out: UTC, ISO 8601
     const char *finished_at;  // out: NULL if it did not end by itself
@@ -211,12 +212,6 @@ typedef struct trace_items_name {
 /// @param names [*count] out, carved from memory
 status trace_items_list(trace_store *store, const char *pattern, arena *memory,
                         trace_items_name **names, int *count, error_message *err);
-
-/// Begins a run that can be found by its identity, as trace_run_begin does. Its items are put by
-/// trace_run_put_item.
-status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
-                         const trace_input_file *files, int file_count, trace_run **run,
-                         error_message *err);
 
 /// Gives what is kept of a pass to take, in ascending order of the items.
 ///
