@@ -28,6 +28,8 @@ typedef enum kineto_kind {
     KINETO_SOURCE,   ///< a forward operator that a backward was recorded for; group: the same
     KINETO_TARGET,   ///< number of both
     KINETO_BACKWARD, ///< an operator of the backward
+    KINETO_FORWARD,  ///< a forward that no annotation of a layer is of
+    KINETO_WHOLE_BACKWARD, ///< and what an annotation calls its backward
     KINETO_LISTS,
     KINETO_ANNOTATION = KINETO_LISTS, ///< its name says which of them it is, or a mark
     KINETO_LAUNCH,

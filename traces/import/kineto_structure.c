@@ -203,18 +203,6 @@ typedef struct region {
     size_t *first_operator; // [layer_count] of each layer; NULL: not divided
 } region;
 
-typedef struct region_list {
-    region *regions; // [count]
-    size_t count;
-    arena *scratch; // of them
-} region_list;
-
-static void add_region(region_list *all, kineto_span span)
-{
-    all->regions = arena_grow(all->scratch, all->regions, all->count, sizeof *all->regions);
-    all->regions[all->count++] = (region){.span = span, .layer_count = 1};
-}
-
 /// Operators that repeat: first, first + period, ...
 typedef struct repetition {
     size_t first;
@@ -334,10 +322,9 @@ static uint32_t main_thread(const kineto_events *events)
 
 /// Forwards of a step without annotations: each until the first operator of its backward, the next
 /// from the end of that. Backwards that no links lead to are marked. Sources are by time.
-static status divide_step(kineto_collector *collector, kineto_span step, region_list *all,
-                          error_message *err)
+static status divide_step(kineto_collector *collector, kineto_span step, error_message *err)
 {
-    const kineto_list *lists = collector->events.lists;
+    kineto_list *lists = collector->events.lists;
     const kineto_list *backwards = &lists[KINETO_BACKWARD];
     const kineto_span *first = NULL; // of a backward
     kineto_span forward = step;
@@ -347,12 +334,12 @@ static status divide_step(kineto_collector *collector, kineto_span step, region_
         forward.end_ns = backward->begin_ns;
         if (first == NULL ||
             first_in(&lists[KINETO_SOURCE], forward.begin_ns, forward.end_ns) != NULL) {
-            add_region(all, forward);
+            kineto_list_add(&lists[KINETO_FORWARD], forward);
         }
         if (first == NULL) first = backward;
         if (backward->end_ns > forward.begin_ns) forward.begin_ns = backward->end_ns;
     }
-    if (first == NULL) add_region(all, step);
+    if (first == NULL) kineto_list_add(&lists[KINETO_FORWARD], step);
     if (first == NULL || lists[KINETO_TARGET].count > 0) return STATUS_OK;
     return put_mark(collector, TRACE_OP_BACKWARD, 0, first->thread, first->begin_ns,
                     forward.begin_ns, err);
@@ -375,7 +362,7 @@ static kineto_span all_of_file(const kineto_events *events)
     return all;
 }
 
-static status divide_steps(kineto_collector *collector, region_list *all, error_message *err)
+static status divide_steps(kineto_collector *collector, error_message *err)
 {
     const kineto_list *steps = &collector->events.lists[KINETO_STEP];
     kineto_span whole = all_of_file(&collector->events);
@@ -385,19 +372,18 @@ static status divide_steps(kineto_collector *collector, region_list *all, error_
     for (size_t each = 0; each < divided->count; each++) {
         kineto_span step = divided->spans[each];
         step.thread = thread;
-        TRY(divide_step(collector, step, all, err));
+        TRY(divide_step(collector, step, err));
     }
     return STATUS_OK;
 }
 
 /// The outermost of the annotations that are called forward, or backward.
-static void find_words(const kineto_list *spans, kineto_span_role role, region_list *all)
+static void find_words(const kineto_list *spans, kineto_span_role role, kineto_list *found)
 {
     for (size_t each = 0; each < spans->count; each++) {
-        const kineto_span *last = all->count > 0 ? &all->regions[all->count - 1].span : NULL;
-        if (spans->spans[each].role != role || kineto_is_inside(&spans->spans[each], last))
-            continue;
-        add_region(all, spans->spans[each]);
+        const kineto_span *span = &spans->spans[each];
+        const kineto_span *last = found->count > 0 ? &found->spans[found->count - 1] : NULL;
+        if (span->role == role && !kineto_is_inside(span, last)) kineto_list_add(found, *span);
     }
 }
 
@@ -423,23 +409,20 @@ static int count_linked_layers(const kineto_events *events, const region *of)
 
 /// Divides the forwards into layers where all of them repeat operators alike and the backwards of
 /// most can be found.
-static bool divide_regions(kineto_events *events, const region_list *all)
+///
+/// @param regions [count of forwards] out
+static bool divide_regions(kineto_events *events, region *regions)
 {
-    region *regions = all->regions;
-    const size_t count = all->count;
+    const kineto_list *forwards = &events->lists[KINETO_FORWARD];
     kineto_list_sort(&events->lists[KINETO_SOURCE], kineto_compare_groups);
-    bool divides = count > 0 && events->lists[KINETO_TARGET].count > 0;
-    for (size_t each = 0; each < count && divides; each++) {
-        find_operators(&events->lists[KINETO_OPERATOR], &regions[each]);
-        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each], all->scratch);
-        divides =
-            regions[each].layer_count > 1 && regions[each].layer_count == regions[0].layer_count;
+    if (forwards->count == 0 || events->lists[KINETO_TARGET].count == 0) return false;
+    for (size_t each = 0; each < forwards->count; each++) {
+        region *of = &regions[each];
+        find_operators(&events->lists[KINETO_OPERATOR], of);
+        if (of->count <= OPERATORS_MAX) divide(of, events->scratch);
+        if (of->layer_count == 1 || of->layer_count != regions[0].layer_count) return false;
     }
-    if (divides) divides = count_linked_layers(events, &regions[0]) * 2 > regions[0].layer_count;
-    for (size_t each = 0; each < count && !divides; each++) {
-        regions[each].layer_count = 1;
-    }
-    return divides;
+    return count_linked_layers(events, &regions[0]) * 2 > regions[0].layer_count;
 }
 
 /// Whether annotations that nobody knows fill half of the steps: they divide the model, and a phase
@@ -458,36 +441,41 @@ static bool is_annotated(const kineto_events *events)
     return events->lists[KINETO_STEP].count > 0 && sum_ns >= steps_ns(events) / 2;
 }
 
-static int64_t length_of(const region_list *all)
+static int64_t length_of(const kineto_list *list)
 {
     int64_t sum_ns = 0;
-    for (size_t each = 0; each < all->count; each++) {
-        sum_ns += all->regions[each].span.end_ns - all->regions[each].span.begin_ns;
+    for (size_t each = 0; each < list->count; each++) {
+        sum_ns += list->spans[each].end_ns - list->spans[each].begin_ns;
     }
     return sum_ns;
 }
 
 static status mark_forwards(kineto_collector *collector, error_message *err)
 {
-    arena *scratch = collector->events.scratch;
-    region_list forwards = {.scratch = scratch};
-    region_list backwards = {.scratch = scratch};
-    const kineto_list *spans = &collector->events.lists[KINETO_UNKNOWN];
-    find_words(spans, KINETO_SPAN_FORWARD, &forwards);
-    const bool has_words = forwards.count > 0;
-    if (!has_words && is_annotated(&collector->events)) return STATUS_OK;
-    if (!has_words) TRY(divide_steps(collector, &forwards, err));
-    const bool divides = divide_regions(&collector->events, &forwards);
-    for (size_t each = 0; each < forwards.count; each++) {
-        TRY(mark_region(collector, &forwards.regions[each], err));
+    kineto_events *events = &collector->events;
+    const kineto_list *spans = &events->lists[KINETO_UNKNOWN];
+    kineto_list *forwards = &events->lists[KINETO_FORWARD];
+    kineto_list *backwards = &events->lists[KINETO_WHOLE_BACKWARD];
+    find_words(spans, KINETO_SPAN_FORWARD, forwards);
+    const bool has_words = forwards->count > 0;
+    if (!has_words && is_annotated(events)) return STATUS_OK;
+    if (!has_words) TRY(divide_steps(collector, err));
+    region *regions = arena_array(events->scratch, forwards->count, sizeof *regions);
+    for (size_t each = 0; each < forwards->count; each++) {
+        regions[each] = (region){.span = forwards->spans[each], .layer_count = 1};
+    }
+    const bool divides = divide_regions(events, regions);
+    for (size_t each = 0; each < forwards->count; each++) {
+        if (!divides) regions[each].layer_count = 1;
+        TRY(mark_region(collector, &regions[each], err));
     }
     snprintf(collector->recording->structure, sizeof collector->recording->structure, "%s",
              divides ? "repeated operators of the forward" : "not told apart: it is one");
-    if (has_words && !divides) find_words(spans, KINETO_SPAN_BACKWARD, &backwards);
+    if (has_words && !divides) find_words(spans, KINETO_SPAN_BACKWARD, backwards);
     // Hooks are called so, too.
-    if (length_of(&backwards) < length_of(&forwards) / 2) backwards.count = 0;
-    for (size_t each = 0; each < backwards.count; each++) {
-        const kineto_span *span = &backwards.regions[each].span;
+    if (length_of(backwards) < length_of(forwards) / 2) return STATUS_OK;
+    for (size_t each = 0; each < backwards->count; each++) {
+        const kineto_span *span = &backwards->spans[each];
         TRY(put_mark(collector, TRACE_OP_BACKWARD, 0, span->thread, span->begin_ns, span->end_ns,
                      err));
     }

@@ -159,27 +159,14 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
 }
 
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
-                    error_message *err)
+                    int *count, error_message *err)
 {
-    trace_layer *all = arena_array(memory, (size_t)info->layer_count, sizeof *all);
-    trace_layer *rows = NULL;
-    int count = 0;
-    for (int layer = 0; layer < info->layer_count; layer++) {
-        all[layer] =
-            (trace_layer){layer, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
-    }
-    TRY(sql_rows(store, &of_layer, " FROM layer WHERE trace_id=?", memory, &rows, &count, err, "i",
-                 info->trace_id));
-    for (int row = 0; row < count; row++) {
-        const int layer = rows[row].layer;
-        if (layer >= info->layer_count) {
-            return error_set(err, STATUS_FORMAT, "%s: table layer: layer %d is outside [0, %d]",
-                             store->path, layer, info->layer_count - 1);
-        }
-        all[layer] = rows[row];
-    }
-    *layers = all;
-    return STATUS_OK;
+    TRY(sql_rows(store, &of_layer, " FROM layer WHERE trace_id=? ORDER BY layer", memory, layers,
+                 count, err, "i", info->trace_id));
+    const int last = *count > 0 ? (*layers)[*count - 1].layer : -1;
+    if (last < info->layer_count) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s: table layer: layer %d is outside [0, %d]",
+                     store->path, last, info->layer_count - 1);
 }
 
 /// Adds what is wanted of a block, a row of blocks, to ops[*count]. @param iteration negative: all

@@ -32,16 +32,15 @@ struct trace_reader {
     int64_t *message_bytes;    // [layer_count] or NULL
 };
 
-/// One property of all layers, or NULL if a layer lacks it.
-static int64_t *property(trace_reader *reader, const trace_layer *layers, size_t offset)
+/// One property of all layers, or NULL if a layer lacks it. @param layers [count] that have any
+static int64_t *property(trace_reader *reader, const trace_layer *layers, int count, size_t offset)
 {
-    const int count = reader->info.layer_count;
     int64_t *values = arena_array(reader->memory, (size_t)count, sizeof *values);
     for (int layer = 0; layer < count; layer++) {
         values[layer] = *(const int64_t *)((const char *)&layers[layer] + offset);
         if (values[layer] < 0) return NULL;
     }
-    return values;
+    return count == reader->info.layer_count ? values : NULL;
 }
 
 static void allocate(trace_reader *reader)
@@ -65,6 +64,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
 {
     trace_store *store = reader->store;
     trace_layer *layers = NULL;
+    int layer_count = 0;
     TRY(trace_by_id(store, trace_id, reader->memory, &reader->info, err));
     const trace_info *info = &reader->info;
     if (info->iteration_count == 0) {
@@ -82,10 +82,11 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     reader->row_columns = info->microbatch_columns;
     reader->columns = columns == TRACE_COLUMNS_MEAN ? 1 : reader->row_columns;
     reader->has_split = info->has_split || info->backward_split >= 0;
-    TRY(trace_layers(store, info, reader->memory, &layers, err));
-    reader->parameters = property(reader, layers, offsetof(trace_layer, parameters));
-    reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
-    reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
+    TRY(trace_layers(store, info, reader->memory, &layers, &layer_count, err));
+    reader->parameters = property(reader, layers, layer_count, offsetof(trace_layer, parameters));
+    reader->state_bytes = property(reader, layers, layer_count, offsetof(trace_layer, state_bytes));
+    reader->message_bytes =
+        property(reader, layers, layer_count, offsetof(trace_layer, message_bytes));
     allocate(reader);
     return STATUS_OK;
 }
