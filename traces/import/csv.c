@@ -82,7 +82,7 @@ typedef struct csv_file {
     trace_lines *lines;
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
-    column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
+    int places[COLUMN_COUNT]; // of the columns among the cells; -1: not there
 } csv_file;
 
 /// A row taken apart. Numbers are -1 where the cell is empty or the column is not there.
@@ -186,37 +186,27 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     return trace_writer_put_note(csv->writer, numbered, value, err);
 }
 
-static status name_column(csv_file *file, const char *name, error_message *err)
-{
-    const int index = text_find(name, column_names, COLUMN_COUNT);
-    if (index < COLUMN_COUNT) {
-        for (int cell = 0; cell < file->cell_count; cell++) {
-            if (file->columns[cell] == (column)index) {
-                return error_set(err, STATUS_INVALID, "column %s is named twice", name);
-            }
-        }
-        file->columns[file->cell_count++] = (column)index;
-        return STATUS_OK;
-    }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return error_set(err, STATUS_INVALID, "unknown column '%.60s'%s", name,
-                     text_suggestion(name, column_names, COLUMN_COUNT, suggestion));
-}
-
 static status read_header(csv_file *file, char *line, error_message *err)
 {
     char *names[COLUMN_COUNT + 1]; // the last is unknown or named twice
-    const int count = trace_lines_cut(line, names, COLUMN_COUNT + 1);
-    for (int name = 0; name < count && name <= COLUMN_COUNT; name++) {
-        TRY(name_column(file, names[name], err));
+    file->cell_count = trace_lines_cut(line, names, COLUMN_COUNT + 1);
+    memset(file->places, -1, sizeof file->places);
+    for (int cell = 0; cell < file->cell_count && cell <= COLUMN_COUNT; cell++) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        const int index = text_find(names[cell], column_names, COLUMN_COUNT);
+        if (index == COLUMN_COUNT) {
+            text_suggestion(names[cell], column_names, COLUMN_COUNT, suggestion);
+            return error_set(err, STATUS_INVALID, "unknown column '%.60s'%s", names[cell],
+                             suggestion);
+        }
+        if (file->places[index] >= 0) {
+            return error_set(err, STATUS_INVALID, "column %s is named twice", names[cell]);
+        }
+        file->places[index] = cell;
     }
     for (int needed = 0; needed < COLUMN_OPTIONAL; needed++) {
-        bool named = false;
-        for (int cell = 0; cell < file->cell_count; cell++) {
-            named = named || file->columns[cell] == (column)needed;
-        }
-        if (!named)
-            return error_set(err, STATUS_INVALID, "column %s is missing", column_names[needed]);
+        if (file->places[needed] >= 0) continue;
+        return error_set(err, STATUS_INVALID, "column %s is missing", column_names[needed]);
     }
     return STATUS_OK;
 }
@@ -260,10 +250,9 @@ static status parse_row(const csv_file *file, char *line, csv_row *row, error_me
     char *cells[COLUMN_COUNT];
     const int count = trace_lines_cut(line, cells, COLUMN_COUNT);
     for (int index = 0; index < COLUMN_COUNT; index++) {
+        const int place = file->places[index];
         row->numbers[index] = TRACE_NOT_RECORDED;
-    }
-    for (int cell = 0; cell < count && cell < file->cell_count; cell++) {
-        TRY(parse_cell(file->columns[cell], cells[cell], row, err));
+        if (place >= 0 && place < count) TRY(parse_cell((column)index, cells[place], row, err));
     }
     if (count == file->cell_count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "has %d cells, the header names %d columns", count,

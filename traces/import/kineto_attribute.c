@@ -161,20 +161,6 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
     return result;
 }
 
-status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
-                                     error_message *err)
-{
-    sorter *runs = sorter_create(sizeof(kineto_run), compare_runs);
-    const kineto_nesting nesting = kineto_nesting_of(events);
-    status result = match(events, &nesting, runs, &recording->ops, err);
-    sorter_destroy(events->launches);
-    sorter_destroy(events->works);
-    events->launches = events->works = NULL;
-    if (result == STATUS_OK) result = sum_runs(events, recording, runs, err);
-    sorter_destroy(runs);
-    return result;
-}
-
 /// Shares out [begin_ns, end) of an operator among the marks that are open meanwhile.
 ///
 /// @param first  out: the mark that its first moment belongs to
@@ -232,13 +218,17 @@ static status share_operators(const kineto_events *events, const kineto_nesting 
     }
 }
 
-status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
-                                  error_message *err)
+status trace_kineto_attribute(kineto_events *events, trace_recording *recording, error_message *err)
 {
-    sorter *pieces = sorter_create(sizeof(kineto_run), compare_runs);
+    sorter *runs = sorter_create(sizeof(kineto_run), compare_runs);
     const kineto_nesting nesting = kineto_nesting_of(events);
-    status result = share_operators(events, &nesting, pieces, &recording->ops, err);
-    if (result == STATUS_OK) result = sum_runs(events, recording, pieces, err);
-    sorter_destroy(pieces);
+    status result = recording->on_device
+                        ? match(events, &nesting, runs, &recording->ops, err)
+                        : share_operators(events, &nesting, runs, &recording->ops, err);
+    sorter_destroy(events->launches);
+    sorter_destroy(events->works);
+    events->launches = events->works = NULL;
+    if (result == STATUS_OK) result = sum_runs(events, recording, runs, err);
+    sorter_destroy(runs);
     return result;
 }

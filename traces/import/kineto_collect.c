@@ -382,8 +382,7 @@ status kineto_collect_sum(kineto_collector *collector, error_message *err)
     const int layers = collector->map != NULL ? trace_phase_map_layers(collector->map) : 0;
     recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
     TRY(trace_kineto_resolve(events, layers, recording, err));
-    TRY(recording->on_device ? trace_kineto_attribute_device(events, recording, err)
-                             : trace_kineto_attribute_cpu(events, recording, err));
+    TRY(trace_kineto_attribute(events, recording, err));
     recording->windows =
         arena_array(events->memory, events->mark_count, sizeof *recording->windows);
     recording->input.path = arena_string(events->memory, events->path);

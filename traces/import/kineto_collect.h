@@ -204,14 +204,11 @@ void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run);
 /// Fills recording->iterations and the windows' charges.
 void kineto_gaps_end(kineto_gaps *gaps);
 
-/// Sums what the device ran into the marks' windows, and the windows into recording->cells.
-status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
-                                     error_message *err);
-
-/// The same with CPU operators: each moment of a thread belongs to the innermost annotation open
-/// on it, and is busy if an operator runs.
-status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
-                                  error_message *err);
+/// Sums what the device ran into the marks' windows, and the windows into recording->cells. Where
+/// CPU operators are counted, each moment of a thread belongs to the innermost annotation open on
+/// it, and is busy if an operator runs.
+status trace_kineto_attribute(kineto_events *events, trace_recording *recording,
+                              error_message *err);
 
 /// Numbers for 64-bit keys, in the order of their first appearance; open addressing.
 typedef struct kineto_numbering {
@@ -291,5 +288,5 @@ status kineto_collect_check(const kineto_collector *collector, error_message *er
 
 /// Makes the recording of what was collected: of the device, or of the CPU where it says so.
 ///
-/// @return as trace_kineto_resolve and trace_kineto_attribute_device
+/// @return as trace_kineto_resolve and trace_kineto_attribute
 status kineto_collect_sum(kineto_collector *collector, error_message *err);
