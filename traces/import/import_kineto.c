@@ -95,6 +95,7 @@ static status survey(trace_import *import, const kineto_key *loads, size_t count
         import->layer_count += !is_there[layer];
         is_there[layer] = true;
         if (layer > import->layer_last) import->layer_last = layer;
+        if (here->parts[3] == TRACE_OP_BACKWARD) import->has_full_backward = true;
         if (microbatch >= import->microbatch_count) import->microbatch_count = microbatch + 1;
         if (each == 0) import->first_iteration = iteration;
         import->iteration_count += each == 0 || iteration != import->last_iteration;
@@ -284,17 +285,6 @@ static status write_loads(const trace_recording *recording, bool keeps_gaps, tra
     return STATUS_OK;
 }
 
-static bool has_full_backward(const trace_import *import)
-{
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        const trace_recording *recording = &import->recordings[rank];
-        for (int cell = 0; cell < recording->cell_count; cell++) {
-            if (recording->cells[cell].kind == TRACE_OP_BACKWARD) return true;
-        }
-    }
-    return false;
-}
-
 static status write_all(const trace_import *import, bool keeps_gaps, trace_writer *writer,
                         error_message *err)
 {
@@ -317,7 +307,7 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
                           int64_t *trace_id, error_message *err)
 {
-    const bool is_full = has_full_backward(import);
+    const bool is_full = import->has_full_backward;
     trace_info made = trace_info_default();
     trace_writer *writer = NULL;
     made.name = info->name;

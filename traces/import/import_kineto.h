@@ -8,6 +8,7 @@
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// What was recorded beside what becomes of it when the ops are played in their recorded order,
@@ -35,6 +36,7 @@ typedef struct trace_import {
     int layer_count;      // that have a load
     int layer_last;       // the largest of them
     int microbatch_count; // the largest + 1
+    bool has_full_backward;
     int64_t op_count;
     trace_op *ops; // [op_count] by iteration, rank, begin; on one clock
     trace_replay replay;

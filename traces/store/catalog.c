@@ -108,16 +108,15 @@ status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_in
 }
 
 static status unknown_trace(const trace_store *store, const char *name, const trace_info *traces,
-                            int count, error_message *err)
+                            int count, arena *memory, error_message *err)
 {
-    const char **names = memory_array((size_t)(count > 0 ? count : 1), sizeof *names);
+    const char **names = arena_array(memory, (size_t)count, sizeof *names);
+    char suggestion[TEXT_SUGGESTION_BYTES];
     for (int trace = 0; trace < count; trace++) {
         names[trace] = traces[trace].name;
     }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    text_suggestion(name, names, count, suggestion);
-    free(names);
-    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name, suggestion);
+    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name,
+                     text_suggestion(name, names, count, suggestion));
 }
 
 /// The trace that name means among [count]; NULL if there is none.
@@ -144,7 +143,9 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
     int count = 0;
     TRY(trace_list(store, memory, &traces, &count, err));
     const trace_info *chosen = choose(name, traces, count);
-    if (chosen == NULL && name != NULL) return unknown_trace(store, name, traces, count, err);
+    if (chosen == NULL && name != NULL) {
+        return unknown_trace(store, name, traces, count, memory, err);
+    }
     if (chosen == NULL) {
         return error_set(err, STATUS_INVALID, "%s: holds no complete trace", store->path);
     }
