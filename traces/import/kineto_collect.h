@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 /// A flag of work: communication, by the kernel's name or its annotation.
-enum { KINETO_COMMUNICATION = 1, KINETO_NAME_BYTES = 512, KINETO_UNKNOWN_MAX = 5 };
+enum { KINETO_COMMUNICATION = 1 };
+enum { KINETO_NAME_BYTES = 512, KINETO_UNKNOWN_MAX = 5 };
 
 #define KINETO_NO_CORRELATION UINT32_MAX
 #define KINETO_NO_MARK UINT32_MAX
@@ -25,11 +26,11 @@ typedef enum kineto_kind {
     KINETO_PAUSE,    ///< of the host; number: a trace_gap
     KINETO_UNKNOWN,  ///< a module, or an annotation that nobody knows: it may tell layers apart
     KINETO_OPERATOR, ///< of the CPU, where those say nothing
-    KINETO_SOURCE,   ///< a forward operator that a backward was recorded for; group: the same
-    KINETO_TARGET,   ///< number of both
+    KINETO_SOURCE,   ///< a forward operator that a backward was recorded for; group: its number
+    KINETO_TARGET,   ///< that backward; group: the same number
     KINETO_BACKWARD, ///< an operator of the backward
-    KINETO_FORWARD,  ///< a forward that no annotation of a layer is of
-    KINETO_WHOLE_BACKWARD, ///< and what an annotation calls its backward
+    KINETO_FORWARD,  ///< of a model whose layers nothing names; found by structure
+    KINETO_WHOLE_BACKWARD, ///< its backward, where an annotation calls it so
     KINETO_LISTS,
     KINETO_ANNOTATION = KINETO_LISTS, ///< its name says which of them it is, or a mark
     KINETO_LAUNCH,
@@ -45,6 +46,7 @@ typedef enum kineto_span_role {
     KINETO_SPAN_BACKWARD
 } kineto_span_role;
 
+/// A stretch of time, mostly of a thread.
 typedef struct kineto_span {
     int64_t begin_ns;
     int64_t end_ns;
@@ -53,6 +55,7 @@ typedef struct kineto_span {
     int32_t number; // that number; -1: none
     kineto_span_role role;
 } kineto_span;
+_Static_assert(sizeof(kineto_span) == 32, "stated in kineto.h");
 
 typedef struct kineto_list {
     kineto_span *spans; // [count]
