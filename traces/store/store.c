@@ -87,17 +87,6 @@ static status choose_journal(trace_store *store, error_message *err)
     return sql_run(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
 }
 
-/// Says of what is running under a condition that it was interrupted.
-static status interrupt(trace_store *store, const char *condition, error_message *err)
-{
-    char text[640];
-    snprintf(text, sizeof text,
-             "UPDATE trace SET status='interrupted' WHERE %s;"
-             "UPDATE run SET status='interrupted' WHERE %s",
-             condition, condition);
-    return sql_run(store, text, err);
-}
-
 static status mark_interrupted(trace_store *store, error_message *err)
 {
     int64_t is_needed = 0;
@@ -106,7 +95,11 @@ static status mark_interrupted(trace_store *store, error_message *err)
                 "SELECT 1 FROM trace WHERE " SQL_WRITER_IS_DEAD
                 " UNION ALL SELECT 1 FROM run WHERE " SQL_WRITER_IS_DEAD,
                 ""));
-    return is_needed != 0 ? interrupt(store, SQL_WRITER_IS_DEAD, err) : STATUS_OK;
+    if (is_needed == 0) return STATUS_OK;
+    return sql_run(store,
+                   "UPDATE trace SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD
+                   ";UPDATE run SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD,
+                   err);
 }
 
 /// Reads a compressed store into memory of SQLite's.
@@ -258,10 +251,12 @@ status trace_store_open_memory(trace_store **store, error_message *err)
 /// Best effort: what cannot be written here is found at the next open, when this process is gone.
 static void interrupt_own(trace_store *store)
 {
-    char condition[80];
-    snprintf(condition, sizeof condition, "status='running' AND process_id=%lld",
-             (long long)store->process_id);
-    interrupt(store, condition, NULL);
+    char text[256];
+    snprintf(text, sizeof text,
+             "UPDATE trace SET status='interrupted' WHERE status='running' AND process_id=%lld;"
+             "UPDATE run SET status='interrupted' WHERE status='running' AND process_id=%lld",
+             (long long)store->process_id, (long long)store->process_id);
+    sqlite3_exec(store->db, text, NULL, NULL, NULL);
 }
 
 /// True for a file without trace and run that nobody else is at, also for one whose tables were
