@@ -41,7 +41,8 @@ static status choose_row(const reading *at, const char *wanted)
     const char **labels = NULL;
     char known[300] = "";
     int count = 0;
-    TRY(trace_run_series(at->store, observed->info.run_id, at->memory, &labels, &count, at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_SERIES, NULL, at->memory,
+                       &labels, &count, at->err));
     for (int row = 0; row < count; row++) {
         if (count == 1 || (wanted != NULL && strcmp(wanted, labels[row]) == 0)) {
             observed->label = labels[row];
@@ -75,10 +76,10 @@ static status read_iterations(const reading *at)
     trace_run_iteration *rows = NULL;
     trace_run_plan *plans = NULL;
     int plan_count = 0;
-    TRY(trace_run_iterations(at->store, observed->info.run_id, observed->label, at->memory, &rows,
-                             &observed->iteration_count, at->err));
-    TRY(trace_run_plans(at->store, observed->info.run_id, at->memory, &plans, &plan_count,
-                        at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_ITERATIONS, observed->label,
+                       at->memory, &rows, &observed->iteration_count, at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_PLANS, NULL, at->memory, &plans,
+                       &plan_count, at->err));
     bal_plan *read = arena_array(at->memory, (size_t)plan_count, sizeof *read);
     int64_t *ids = arena_array(at->memory, (size_t)plan_count, sizeof *ids);
     int *plan_of = arena_array(at->memory, (size_t)observed->iteration_count, sizeof *plan_of);
@@ -144,8 +145,8 @@ static status read_work(const reading *at)
     ana_observed *observed = at->observed;
     trace_run_work *rows = NULL;
     int count = 0;
-    TRY(trace_run_work_of(at->store, observed->info.run_id, observed->label, at->memory, &rows,
-                          &count, at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_WORK, observed->label,
+                       at->memory, &rows, &count, at->err));
     int *sample_row = arena_array(at->memory, (size_t)count, sizeof *sample_row);
     for (int row = 0; row < count; row++) {
         const bool is_next = row == 0 || rows[row].iteration != rows[row - 1].iteration;
@@ -178,8 +179,8 @@ static status read_op_times(const reading *at)
     ana_observed *observed = at->observed;
     trace_run_op_time *rows = NULL;
     int count = 0;
-    TRY(trace_run_op_times_of(at->store, observed->info.run_id, observed->label, at->memory, &rows,
-                              &count, at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_OP_TIMES, observed->label,
+                       at->memory, &rows, &count, at->err));
     const size_t cells = (size_t)observed->stage_count * OP_KIND_COUNT;
     const size_t all = cells * (size_t)observed->sample_count;
     int64_t *op_ns = arena_array(at->memory, all, sizeof *op_ns);
@@ -252,7 +253,8 @@ static status read_results(const reading *at)
     const ana_observed *observed = at->observed;
     trace_run_result *results = NULL;
     int count = 0;
-    TRY(trace_run_results(at->store, observed->info.run_id, at->memory, &results, &count, at->err));
+    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_RESULTS, NULL, at->memory,
+                       &results, &count, at->err));
     for (int result = 0; result < count; result++) {
         const char *label = results[result].label;
         int consumed = 0;
@@ -290,8 +292,8 @@ status ana_observed_read(trace_store *store, const char *name, const char *label
     name_source(&at);
     TRY(read_iterations(&at));
     TRY(take_shape(&at));
-    TRY(trace_run_decisions(store, observed->info.run_id, observed->label, memory, &decisions,
-                            &observed->decision_count, err));
+    TRY(trace_run_rows(store, observed->info.run_id, TRACE_RUN_DECISIONS, observed->label, memory,
+                       &decisions, &observed->decision_count, err));
     observed->decisions = decisions;
     TRY(read_work(&at));
     TRY(read_op_times(&at));

@@ -143,12 +143,12 @@ static status read_samples(const reading *at)
     arena *scratch = arena_within(at->memory, 1 << 16);
     int iteration = -1;
     carve(at);
-    TRY(trace_reader_next_sample(at->reader, iteration, &iteration, at->err));
+    TRY(trace_next_sample(at->store, at->info.trace_id, iteration, &iteration, at->err));
     while (iteration >= 0 && observed->sample_count < at->info.iteration_count) {
         arena_reset(scratch);
         TRY(read_sample(at, iteration, observed->sample_count, scratch));
         observed->iteration_count = ++observed->sample_count;
-        TRY(trace_reader_next_sample(at->reader, iteration, &iteration, at->err));
+        TRY(trace_next_sample(at->store, at->info.trace_id, iteration, &iteration, at->err));
     }
     return STATUS_OK;
 }
@@ -173,8 +173,6 @@ status ana_observed_read_trace(trace_store *store, const char *name, const bal_p
                          source, at.info.layer_count, layers);
     }
     take_plan(&at, plan);
-    TRY(trace_reader_open(store, at.info.trace_id, TRACE_COLUMNS_MEAN, &at.reader, err));
-    const status read = read_samples(&at);
-    trace_reader_close(at.reader);
-    return read;
+    TRY(trace_reader_open(store, at.info.trace_id, TRACE_COLUMNS_MEAN, at.memory, &at.reader, err));
+    return read_samples(&at);
 }

@@ -12,7 +12,8 @@ static status read_results(trace_store *store, ana_recorded *recorded, arena *me
 {
     trace_run_result *results = NULL;
     int count = 0;
-    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    TRY(trace_run_rows(store, recorded->info.run_id, TRACE_RUN_RESULTS, NULL, memory, &results,
+                       &count, err));
     for (int result = 0; result < count; result++) {
         const char *label = results[result].label;
         const char *json = results[result].result_json;
@@ -39,13 +40,14 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
 {
     const char **labels = NULL;
     int count = 0;
-    TRY(trace_run_series(store, recorded->info.run_id, memory, &labels, &count, err));
+    TRY(trace_run_rows(store, recorded->info.run_id, TRACE_RUN_SERIES, NULL, memory, &labels,
+                       &count, err));
     ana_report_series *series = arena_array(memory, (size_t)count, sizeof *series);
     for (int index = 0; index < count; index++) {
         trace_run_iteration *rows = NULL;
         int row_count = 0;
-        TRY(trace_run_iterations(store, recorded->info.run_id, labels[index], memory, &rows,
-                                 &row_count, err));
+        TRY(trace_run_rows(store, recorded->info.run_id, TRACE_RUN_ITERATIONS, labels[index],
+                           memory, &rows, &row_count, err));
         series[index] = (ana_report_series){labels[index], row_count, rows, false};
         for (int row = 0; row < row_count; row++) {
             series[index].has_times = series[index].has_times || rows[row].makespan_ns > 0;
@@ -69,7 +71,8 @@ static status read_provenance(trace_store *store, ana_recorded *recorded, arena 
     trace_input_file *files = NULL;
     int file_count = 0;
     int count = 0;
-    TRY(trace_run_inputs(store, info->run_id, memory, &files, &file_count, err));
+    TRY(trace_run_rows(store, info->run_id, TRACE_RUN_INPUTS, NULL, memory, &files, &file_count,
+                       err));
     ana_report_fact *facts = arena_array(memory, FACTS_MAX, sizeof *facts);
     add_fact(facts, &count, "command", info->command_line);
     add_fact(facts, &count, "dynmo", info->tool_version);
@@ -142,7 +145,8 @@ status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, c
     int count = 0;
     int found = -1;
     int found_iteration = -1;
-    TRY(trace_run_results(store, recorded->info.run_id, memory, &results, &count, err));
+    TRY(trace_run_rows(store, recorded->info.run_id, TRACE_RUN_RESULTS, NULL, memory, &results,
+                       &count, err));
     for (int result = 0; result < count; result++) {
         const char *row = NULL;
         const int at = timeline_iteration(results[result].label, &row);

@@ -127,7 +127,7 @@ static status put_decision(ana_recording *recording, const bal_training_iteratio
         .moved_bytes = iteration->moved_bytes,
         .migration_ns = iteration->migration_ns,
     };
-    return trace_run_put_decision(recording->run, recording->series, &decision, err);
+    return trace_run_put(recording->run, TRACE_RUN_DECISIONS, recording->series, &decision, err);
 }
 
 static status put_work(ana_recording *recording, const bal_training_iteration *iteration,
@@ -141,7 +141,7 @@ static status put_work(ana_recording *recording, const bal_training_iteration *i
             .rank = iteration->machine_rank != NULL ? iteration->machine_rank[place] : place,
             .work_ns = iteration->rank_work_ns[place],
         };
-        TRY(trace_run_put_work(recording->run, recording->series, &work, err));
+        TRY(trace_run_put(recording->run, TRACE_RUN_WORK, recording->series, &work, err));
     }
     return STATUS_OK;
 }
@@ -167,7 +167,7 @@ static status put_op_times(ana_recording *recording, const bal_training_iteratio
     ana_op_times_of(iteration->timeline, iteration->iteration, recording->scratch, &rows, &count);
     for (int row = 0; row < count; row++) {
         if (!take_op_time(recording, &rows[row])) continue;
-        TRY(trace_run_put_op_time(recording->run, recording->series, &rows[row], err));
+        TRY(trace_run_put(recording->run, TRACE_RUN_OP_TIMES, recording->series, &rows[row], err));
     }
     return STATUS_OK;
 }
@@ -212,7 +212,7 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
         .moved_bytes = iteration->moved_bytes,
         .migration_ns = iteration->migration_ns,
     };
-    TRY(trace_run_put_iteration(recording->run, recording->series, &row, err));
+    TRY(trace_run_put(recording->run, TRACE_RUN_ITERATIONS, recording->series, &row, err));
     if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
     if (is_sampled(recording, iteration->iteration)) {
         TRY(put_work(recording, iteration, err));

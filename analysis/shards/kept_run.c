@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,10 +117,11 @@ static status begin(const finding *all, const char *identity, ana_kept_run *kept
         .config_json = options->config_json,
         .seed = options->seed,
         .tool_version = options->tool_version,
+        .identity = identity,
     };
     kept->state = ANA_KEPT_NEW;
     kept->begun = "";
-    TRY(trace_items_begin(kept->store, &info, identity, all->files, all->count, &kept->items, err));
+    TRY(trace_run_begin(kept->store, &info, all->files, all->count, &kept->items, err));
     kept->number = trace_run_id(kept->items);
     return STATUS_OK;
 }

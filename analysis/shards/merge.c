@@ -2,7 +2,7 @@
 #include "analysis/shards/kept_run.h"
 
 #include "analysis/shards/spread.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,8 @@ static status choose_run(merging *all, trace_store *store, const trace_items_nam
     all->shards = arena_array(all->memory, (size_t)shard.count, sizeof *all->shards);
     memset(all->shards, 0, (size_t)shard.count * sizeof *all->shards);
     TRY(trace_run_get(store, newest->run_id, all->memory, &all->info, err));
-    return trace_run_inputs(store, newest->run_id, all->memory, &all->files, &all->file_count, err);
+    return trace_run_rows(store, newest->run_id, TRACE_RUN_INPUTS, NULL, all->memory, &all->files,
+                          &all->file_count, err);
 }
 
 /// Notes a shard, if it is one of the run, and one that is complete before one that is not.
@@ -131,8 +132,9 @@ static status write_run(const merging *all, trace_store *store, ana_merged *merg
     if (number > 0 && info.status == TRACE_COMPLETE) return STATUS_OK;
     if (number > 0) TRY(trace_run_resume(store, number, &items, err));
     if (number == 0) {
-        TRY(trace_items_begin(store, &all->info, all->identity, all->files, all->file_count, &items,
-                              err));
+        trace_run_info begun = all->info;
+        begun.identity = all->identity;
+        TRY(trace_run_begin(store, &begun, all->files, all->file_count, &items, err));
     }
     const status code = copy_shards(all, items, merged, err);
     const status ended =

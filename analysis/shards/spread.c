@@ -2,7 +2,7 @@
 
 #include "analysis/shards/kept_run.h"
 #include "base/arena.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <assert.h>
 #include <pthread.h>

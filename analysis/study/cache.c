@@ -82,11 +82,6 @@ static void forget(kept_trace *trace)
     *trace = (kept_trace){.memory = trace->memory, .kept_bytes_max = trace->kept_bytes_max};
 }
 
-static void close_reader(void *reader)
-{
-    trace_reader_close(reader);
-}
-
 static bool is_named(const kept_trace *trace, const char *path, const char *name)
 {
     if (trace->path == NULL || strcmp(trace->path, path) != 0) return false;
@@ -101,9 +96,8 @@ static status open_trace(const char *path, const char *name, kept_trace *trace, 
     trace_store *store = NULL;
     TRY(trace_store_open_within(path, TRACE_READ, trace->memory, &store, err));
     TRY(trace_find(store, name, trace->memory, &trace->info, err));
-    TRY(trace_reader_open(store, trace->info.trace_id, TRACE_COLUMNS_RECORDED, &trace->reader,
-                          err));
-    arena_own(trace->memory, trace->reader, close_reader);
+    TRY(trace_reader_open(store, trace->info.trace_id, TRACE_COLUMNS_RECORDED, trace->memory,
+                          &trace->reader, err));
     trace->path = arena_string(trace->memory, path);
     if (trace->kept_bytes_max == 0 || trace->info.last_iteration >= KEPT_ITERATIONS_MAX) {
         return STATUS_OK;

@@ -59,7 +59,7 @@ static status read_recorded(const cli_arguments *arguments, trace_store *store, 
     int iteration = 0;
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, INT32_MAX, &iteration, err));
     TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
-    TRY(trace_run_plans(store, run.run_id, memory, &plans, &count, err));
+    TRY(trace_run_rows(store, run.run_id, TRACE_RUN_PLANS, NULL, memory, &plans, &count, err));
     TRY(find_row(arguments, trace_store_path(store), plans, count, memory, &row, err));
     for (int each = 0; each < count; each++) {
         const bool is_later = chosen != NULL && plans[each].from_iteration > iteration;
@@ -277,7 +277,7 @@ static status count_iterations(trace_store *store, int64_t run_id, const char *r
 {
     trace_run_iteration *iterations = NULL;
     int found = 0;
-    TRY(trace_run_iterations(store, run_id, row, memory, &iterations, &found, err));
+    TRY(trace_run_rows(store, run_id, TRACE_RUN_ITERATIONS, row, memory, &iterations, &found, err));
     *count = found > 0 ? iterations[found - 1].iteration + 1 : 0;
     return STATUS_OK;
 }
@@ -288,7 +288,7 @@ static status read_layout(trace_store *store, int64_t run_id, arena *memory, int
 {
     trace_run_result *results = NULL;
     int count = 0;
-    TRY(trace_run_results(store, run_id, memory, &results, &count, err));
+    TRY(trace_run_rows(store, run_id, TRACE_RUN_RESULTS, NULL, memory, &results, &count, err));
     for (int result = 0; result < count; result++) {
         json_value root;
         if (strcmp(results[result].label, "comparison") != 0) continue;
@@ -328,7 +328,7 @@ status cli_write_recipe(const cli_arguments *arguments, trace_store *store, aren
     char origin[200];
     const char *row = NULL;
     TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
-    TRY(trace_run_plans(store, run.run_id, memory, &plans, &count, err));
+    TRY(trace_run_rows(store, run.run_id, TRACE_RUN_PLANS, NULL, memory, &plans, &count, err));
     ana_plan_step *steps = arena_array(memory, (size_t)count, sizeof *steps);
     TRY(read_steps(arguments, trace_store_path(store), plans, count, memory, &row, steps,
                    &shrink.step_count, err));

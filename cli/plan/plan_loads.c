@@ -218,12 +218,14 @@ static void take_means(const trace_sums *sums, arena *memory, bal_layer_costs *c
     }
 }
 
-static status sum_samples(trace_reader *reader, int first, int last, arena *memory,
+static status sum_samples(trace_store *store, int64_t trace_id, int first, int last, arena *memory,
                           bal_layer_costs *costs, trace_sums *sums, error_message *err)
 {
+    trace_reader *reader = NULL;
     int sample = -1;
     bool is_changed = false;
-    TRY(trace_reader_next_sample(reader, first - 1, &sample, err));
+    TRY(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, memory, &reader, err));
+    TRY(trace_next_sample(store, trace_id, first - 1, &sample, err));
     while (sample >= 0 && sample <= last) {
         TRY(trace_reader_costs_at(reader, sample, costs, &is_changed, err));
         if (sums->sum == NULL) {
@@ -231,7 +233,7 @@ static status sum_samples(trace_reader *reader, int first, int last, arena *memo
                                     sizeof *sums->sum);
         }
         add_sample(sums, costs);
-        TRY(trace_reader_next_sample(reader, sample, &sample, err));
+        TRY(trace_next_sample(store, trace_id, sample, &sample, err));
     }
     if (sums->sample_count > 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "no iteration in [%d, %d] was sampled", first, last);
@@ -241,14 +243,11 @@ static status mean_costs(trace_store *store, int first, int last, arena *memory,
                          bal_layer_costs *costs, int *sample_count, error_message *err)
 {
     trace_info info;
-    trace_reader *reader = NULL;
     trace_sums sums = {0};
     TRY(trace_find(store, NULL, memory, &info, err));
-    TRY(trace_reader_open(store, info.trace_id, TRACE_COLUMNS_MEAN, &reader, err));
-    status result = sum_samples(reader, first, last, memory, costs, &sums, err);
+    const status result = sum_samples(store, info.trace_id, first, last, memory, costs, &sums, err);
     if (result == STATUS_OK) take_means(&sums, memory, costs);
     *sample_count = sums.sample_count;
-    trace_reader_close(reader);
     if (result == STATUS_INVALID) error_prefix(err, result, "%s", trace_store_path(store));
     return result;
 }

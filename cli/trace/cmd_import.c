@@ -329,11 +329,6 @@ static status open_output(const cli_arguments *arguments, arena *memory, trace_s
                                    err);
 }
 
-static void close_map(void *map)
-{
-    trace_phase_map_close(map);
-}
-
 static status run_profile(const cli_arguments *arguments, const char *const *endings,
                           trace_profiler profiler, arena *memory, text_buffer *out,
                           error_message *err)
@@ -347,8 +342,7 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     TRY(read_options(arguments, endings, name, &info, err));
     const bool keeps_gaps = info.gaps != TRACE_GAPS_LEAVE;
     if (cli_has(arguments, "--phase-map")) {
-        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
-        arena_own(memory, map, close_map);
+        TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), memory, &map, err));
     }
     TRY(read_files(arguments, map, profiler, memory, &import, err));
     TRY(open_output(arguments, memory, &store, err));

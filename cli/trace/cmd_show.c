@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "traces/store/catalog.h"
-#include "traces/store/loads.h"
+#include "traces/store/reader.h"
 #include "traces/store/runs.h"
 
 #include <inttypes.h>

@@ -169,18 +169,18 @@ static inline void fake_put_rows(trace_run *run, const fake_run *fake, int itera
                                      .makespan_ns = metrics.makespan_ns,
                                      .span_ns = metrics.span_ns,
                                      .busy_ns = metrics.busy_ns};
-    assert_ok(trace_run_put_iteration(run, "row", &row, NULL));
+    assert_ok(trace_run_put(run, TRACE_RUN_ITERATIONS, "row", &row, NULL));
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
         const bal_schedule *schedule = timeline->schedule;
         trace_run_work work = {.iteration = iteration, .place = rank, .rank = rank};
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             work.work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
         }
-        assert_ok(trace_run_put_work(run, "row", &work, NULL));
+        assert_ok(trace_run_put(run, TRACE_RUN_WORK, "row", &work, NULL));
     }
     ana_op_times_of(timeline, iteration, memory, &op_times, &count);
     for (int op = 0; op < count; op++) {
-        assert_ok(trace_run_put_op_time(run, "row", &op_times[op], NULL));
+        assert_ok(trace_run_put(run, TRACE_RUN_OP_TIMES, "row", &op_times[op], NULL));
     }
 }
 

@@ -106,7 +106,8 @@ TEST(the_record_holds_what_was_played)
                         "iterations: 'even' 0, 'even' 2, 'tuned' 0, ");
     trace_run_plan *plans = NULL;
     int plan_count = 0;
-    assert_ok(trace_run_plans(store, recorded.info.run_id, memory, &plans, &plan_count, &why));
+    assert_ok(trace_run_rows(store, recorded.info.run_id, TRACE_RUN_PLANS, NULL, memory, &plans,
+                             &plan_count, &why));
     assert_true(plan_count >= recorded.series_count);
     for (int index = 0; index < plan_count; index++) {
         json_value root;
@@ -181,9 +182,10 @@ TEST(the_record_follows_a_pipeline_that_shrinks)
 
     const ana_splits *splits = &comparison.rows[0].splits;
     assert_ok(trace_run_find(store, NULL, memory, &run, &why));
+    assert_ok(trace_run_rows(store, run.run_id, TRACE_RUN_DECISIONS, "r", memory, &decisions,
+                             &decision_count, &why));
     assert_ok(
-        trace_run_decisions(store, run.run_id, "r", memory, &decisions, &decision_count, &why));
-    assert_ok(trace_run_work_of(store, run.run_id, "r", memory, &work, &work_count, &why));
+        trace_run_rows(store, run.run_id, TRACE_RUN_WORK, "r", memory, &work, &work_count, &why));
     assert_int_equal(decision_count, comparison.rows[0].course.asked_count);
     int cells = 0;
     for (int step = 0; step < splits->step_count; step++) {

@@ -30,17 +30,18 @@ static void read_back(trace_store *store, int64_t trace_id)
     error_message err = {0};
     for (int columns = TRACE_COLUMNS_RECORDED; columns <= TRACE_COLUMNS_MEAN; columns++) {
         trace_reader *reader = NULL;
-        assert(trace_reader_open(store, trace_id, (trace_columns)columns, &reader, &err) ==
+        arena *memory = arena_create(1 << 16);
+        assert(trace_reader_open(store, trace_id, (trace_columns)columns, memory, &reader, &err) ==
                STATUS_OK);
         int sample = -1;
         for (int checked = 0; checked < 8; checked++) {
-            assert(trace_reader_next_sample(reader, sample, &sample, &err) == STATUS_OK);
+            assert(trace_next_sample(store, trace_id, sample, &sample, &err) == STATUS_OK);
             if (sample < 0) break;
             check_costs(reader, sample);
         }
         check_costs(reader, 0);
         check_costs(reader, TRACE_ITERATIONS_MAX);
-        trace_reader_close(reader);
+        arena_destroy(memory);
     }
 }
 

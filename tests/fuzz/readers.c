@@ -170,7 +170,8 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
         "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}}]}";
     trace_phase_map *map = NULL;
     status result = STATUS_OK;
-    assert(trace_phase_map_open_bytes("map", text, sizeof text - 1, &map, err) == STATUS_OK);
+    assert(trace_phase_map_open_bytes("map", text, sizeof text - 1, memory, &map, err) ==
+           STATUS_OK);
     for (int with_map = 0; with_map < 2; with_map++) {
         const trace_profile_source source = {
             .path = "run", .bytes = bytes, .length = count, .map = with_map ? map : NULL};
@@ -184,7 +185,6 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
                    done->op_count);
         }
     }
-    trace_phase_map_close(map);
     return result;
 }
 

@@ -236,7 +236,9 @@ WITH_STORE(the_files_of_two_ranks_make_one_trace)
     assert_int_equal(info.split, TRACE_MEASURED);
     assert_int_equal(info.parameters, TRACE_MEASURED);
     trace_layer *layers = NULL;
-    require(trace_layers(store, &info, memory, &layers, &why));
+    int layer_count = 0;
+    require(trace_layers(store, &info, memory, &layers, &layer_count, &why));
+    assert_int_equal(layer_count, 2);
     assert_int_equal(layers[0].parameters, 1000);
     assert_int_equal(layers[0].message_bytes, 128);
     assert_int_equal(layers[1].parameters, TRACE_NOT_RECORDED);

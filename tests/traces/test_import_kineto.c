@@ -185,8 +185,9 @@ TEST(replays_cost_what_is_charged_unless_gaps_are_left)
         assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
         assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
 
-        assert_int_equal(trace_reader_open(store, trace_id, TRACE_COLUMNS_RECORDED, &reader, NULL),
-                         STATUS_OK);
+        assert_int_equal(
+            trace_reader_open(store, trace_id, TRACE_COLUMNS_RECORDED, memory, &reader, NULL),
+            STATUS_OK);
         assert_int_equal(trace_reader_costs_at(reader, 7, &costs, &changed, NULL), STATUS_OK);
 
         for (int cell = 0; cell < costs.layer_count * costs.microbatch_count; cell++) {
@@ -209,7 +210,6 @@ TEST(replays_cost_what_is_charged_unless_gaps_are_left)
         assert_int_equal(replay.outside_ns[TRACE_GAP_HOST], 2000);
         // Charged alone, the last BW ends at 166.
         assert_int_equal(info.outside_ns, leaves == 1 ? 0 : 834000);
-        trace_reader_close(reader);
         trace_store_close(store);
     }
 }

@@ -1,7 +1,7 @@
 /// items: a run of items is found by its identity, keeps what was committed when its writer is
 /// killed, goes on as another process's, and is read back in order.
 #include "tests/traces/folder_store.h"
-#include "traces/store/items.h"
+#include "traces/store/runs.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,9 +13,11 @@
 static trace_run *begin(trace_store *store, const char *identity)
 {
     trace_run *items = NULL;
-    const trace_run_info info = {
-        .name = "study", .command_line = "dynmo study s.json", .config_json = "{}"};
-    require(trace_items_begin(store, &info, identity, NULL, 0, &items, &why));
+    const trace_run_info info = {.name = "study",
+                                 .command_line = "dynmo study s.json",
+                                 .config_json = "{}",
+                                 .identity = identity};
+    require(trace_run_begin(store, &info, NULL, 0, &items, &why));
     return items;
 }
 

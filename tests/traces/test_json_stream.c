@@ -14,10 +14,16 @@ static struct {
     trace_json_item item;
 } trace;
 
-static void open_bytes(const char *text, size_t length)
+static void open_selected(const char *text, size_t length, trace_json_is_wanted *is_wanted,
+                          void *context)
 {
     assert_ok(trace_stream_open_bytes("t.json", text, length, &trace.input));
-    trace.json = trace_json_open(trace.input, "t.json");
+    trace.json = trace_json_open(trace.input, "t.json", is_wanted, context);
+}
+
+static void open_bytes(const char *text, size_t length)
+{
+    open_selected(text, length, NULL, NULL);
 }
 
 static void close_trace(void)
@@ -51,7 +57,7 @@ static void expect_events(const char *text, int event_count, int malformed_count
     open_bytes(text, strlen(text));
     require(read_all(&events));
     assert_int_equal(events, event_count);
-    assert_int_equal(trace_json_malformed_count(trace.json), malformed_count);
+    assert_int_equal(trace.item.malformed_count, malformed_count);
     close_trace();
 }
 
@@ -70,8 +76,7 @@ TEST(events_that_are_not_wanted_are_passed_over_and_counted)
         "{\"cat\":\"kernel\",\"ts\":9}, {\"ts\":1}, "
         "{\"cat\":\"cpu_op\",\"ph\":\"X\",\"name\":\"a\"}]";
     int asked = 0;
-    open_bytes(text, sizeof text - 1);
-    trace_json_select(trace.json, is_kernel, &asked);
+    open_selected(text, sizeof text - 1, is_kernel, &asked);
 
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_true(trace_json_equals(trace.item.event.name, "k"));
@@ -82,7 +87,7 @@ TEST(events_that_are_not_wanted_are_passed_over_and_counted)
     assert_null(trace.item.event.name.bytes);
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_int_equal(trace.item.kind, TRACE_JSON_END);
-    assert_int_equal(trace_json_event_count(trace.json), 5);
+    assert_int_equal(trace.item.event_count, 5);
     assert_int_equal(asked, 5);
     close_trace();
 }

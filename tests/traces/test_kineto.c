@@ -105,7 +105,7 @@ static trace_phase_map *map_of(const char *rest)
     trace_phase_map *map = NULL;
     char text[400];
     const int length = snprintf(text, sizeof text, "{\"schema\":\"dynmo-phase-map/1\",%s}", rest);
-    require(trace_phase_map_open_bytes("m", text, (size_t)length, &map, &why));
+    require(trace_phase_map_open_bytes("m", text, (size_t)length, memory, &map, &why));
     return map;
 }
 
@@ -230,7 +230,6 @@ TEST(counted_layers_start_over_in_each_scope)
     expect_cell(&recording, 4, TRACE_OP_BACKWARD_INPUT, 1, 2000, 0, 2000);
     assert_int_equal(recording.stray_window_count, 1);
     assert_int_equal(recording.ops.outside, 1);
-    trace_phase_map_close(map);
 }
 
 TEST(layers_that_cannot_be_counted_are_refused)
@@ -251,7 +250,6 @@ TEST(layers_that_cannot_be_counted_are_refused)
                  cases[each][0]);
         trace_phase_map *map = map_of(rules);
         assert_fails(read_text(text, map, &recording, &why), STATUS_INVALID, cases[each][1]);
-        trace_phase_map_close(map);
     }
 }
 
@@ -338,7 +336,6 @@ TEST(every_moment_of_a_step_is_charged_once_or_left_outside)
     assert_int_equal(time->outside_ns[TRACE_GAP_LAUNCH], 10000);
     assert_int_equal(time->outside_ns[TRACE_GAP_OPTIMIZER], 80000);
     assert_int_equal(time->tail_ns, 300000);
-    trace_phase_map_close(map);
 }
 
 /// @param ends 1: a layer without work before and after the two, else 0

@@ -22,7 +22,7 @@ TEST(deepseek_v3_comes_as_four_layers_and_loses_nothing)
     int64_t sums_us[4][4] = {{0}};
     snprintf(path, sizeof path, "%s/deepseek-v3-train-h800.pt.trace.json.gz", folder);
     const trace_profile_source source = {.path = path};
-    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &why));
+    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", memory, &map, &why));
     trace_profile_source mapped = source;
     mapped.map = map;
 
@@ -43,7 +43,6 @@ TEST(deepseek_v3_comes_as_four_layers_and_loses_nothing)
             assert_int_equal(sums_us[layer][column], expected_us[layer][column]);
         }
     }
-    trace_phase_map_close(map);
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static trace_reader *finish_and_read(trace_writer *writer, trace_columns columns
     trace_reader *reader = NULL;
     const int64_t trace_id = trace_writer_id(writer);
     require(trace_writer_finish(writer, &why));
-    require(trace_reader_open(store, trace_id, columns, &reader, &why));
+    require(trace_reader_open(store, trace_id, columns, memory, &reader, &why));
     return reader;
 }
 
@@ -73,13 +73,12 @@ WITH_STORE(a_sample_holds_until_the_next)
     assert_int_equal(costs.backward_weight_ns[0], 33);
 
     int sample = -1;
-    require(trace_reader_next_sample(reader, -1, &sample, &why));
+    require(trace_next_sample(store, 1, -1, &sample, &why));
     assert_int_equal(sample, 4);
-    require(trace_reader_next_sample(reader, 4, &sample, &why));
+    require(trace_next_sample(store, 1, 4, &sample, &why));
     assert_int_equal(sample, 7);
-    require(trace_reader_next_sample(reader, 7, &sample, &why));
+    require(trace_next_sample(store, 1, 7, &sample, &why));
     assert_int_equal(sample, -1);
-    trace_reader_close(reader);
 }
 
 WITH_STORE(microbatches_are_columns_or_their_mean)
@@ -99,14 +98,12 @@ WITH_STORE(microbatches_are_columns_or_their_mean)
     assert_int_equal(costs.microbatch_count, 3);
     const int64_t recorded_ns[] = {10, 13, 12, 5, 0, 3}; // means 11.5 and 2.5, halves up
     assert_memory_equal(costs.forward_ns, recorded_ns, sizeof recorded_ns);
-    trace_reader_close(reader);
 
-    require(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, &reader, &why));
+    require(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, memory, &reader, &why));
     require(trace_reader_costs_at(reader, 0, &costs, &changed, &why));
     assert_int_equal(costs.microbatch_count, 1);
     assert_int_equal(costs.forward_ns[0], 12);
     assert_int_equal(costs.forward_ns[1], 3);
-    trace_reader_close(reader);
 }
 
 WITH_STORE(a_full_backward_stays_one_unless_a_split_is_assumed)
@@ -135,7 +132,6 @@ WITH_STORE(a_full_backward_stays_one_unless_a_split_is_assumed)
         assert_int_equal(costs.has_split, assumed);
         assert_memory_equal(costs.backward_input_ns, input_ns[assumed], sizeof input_ns[0]);
         assert_memory_equal(costs.backward_weight_ns, weight_ns[assumed], sizeof weight_ns[0]);
-        trace_reader_close(reader);
     }
 }
 
@@ -216,7 +212,6 @@ WITH_STORE(properties_are_known_only_if_every_layer_has_them)
     assert_int_equal(costs.activation_bytes[1], 30);
     require(trace_reader_costs_at(reader, 1, &costs, &changed, &why));
     assert_null(costs.activation_bytes);
-    trace_reader_close(reader);
 }
 
 WITH_STORE(only_complete_traces_are_found_by_name)

@@ -4,8 +4,6 @@
 #include "tests/traces/folder_store.h"
 #include "traces/store/catalog.h"
 #include "traces/store/columns.h"
-#include "traces/store/items.h"
-#include "traces/store/loads.h"
 #include "traces/store/reader.h"
 #include "traces/store/runs.h"
 #include "traces/store/sql.h"
@@ -445,11 +443,10 @@ static void assert_rows_refused(const char *reason)
     bool changed = false;
     snprintf(message, sizeof message, "%s: %s", path, reason);
     trace_store *store = open_store(TRACE_READ);
-    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &why);
+    status result = trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, memory, &reader, &why);
     if (result == STATUS_OK) result = trace_reader_costs_at(reader, 9, &costs, &changed, &why);
     assert_int_equal(result, STATUS_FORMAT);
     assert_string_equal(why.message, message);
-    trace_reader_close(reader);
     why = (error_message){0};
     result = trace_by_id(store, 1, memory, &info, &why);
     if (result != STATUS_OK || info.iteration_count > 0) {
@@ -638,9 +635,9 @@ IN_FOLDER(a_run_comes_back_as_it_was_put)
                                        .moved_bytes = 3,
                                        .migration_ns = 4};
     const trace_run_iteration second = {.iteration = 1, .iteration_ns = 10};
-    require(trace_run_put_iteration(run, "even", &first, &why));
-    require(trace_run_put_iteration(run, "tuned", &first, &why));
-    require(trace_run_put_iteration(run, "even", &second, &why));
+    require(trace_run_put(run, TRACE_RUN_ITERATIONS, "even", &first, &why));
+    require(trace_run_put(run, TRACE_RUN_ITERATIONS, "tuned", &first, &why));
+    require(trace_run_put(run, TRACE_RUN_ITERATIONS, "even", &second, &why));
     require(trace_run_put_result(run, "comparison", "[1,2]", &why));
     require(trace_run_finish(run, NULL, &why));
     trace_store_close(store);
@@ -657,23 +654,28 @@ IN_FOLDER(a_run_comes_back_as_it_was_put)
     assert_string_equal(found.config_json, info.config_json);
     assert_true(found.seed == UINT64_MAX);
     assert_int_equal(found.status, TRACE_COMPLETE);
-    require(trace_run_inputs(store, found.run_id, memory, &files, &count, &why));
+    require(
+        trace_run_rows(store, found.run_id, TRACE_RUN_INPUTS, NULL, memory, &files, &count, &why));
     assert_int_equal(count, 1);
     assert_true(files[0].hash == input.hash);
-    require(trace_run_series(store, found.run_id, memory, &series, &count, &why));
+    require(
+        trace_run_rows(store, found.run_id, TRACE_RUN_SERIES, NULL, memory, &series, &count, &why));
     assert_int_equal(count, 2);
     assert_string_equal(series[1], "tuned");
-    require(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &why));
+    require(trace_run_rows(store, found.run_id, TRACE_RUN_ITERATIONS, "even", memory, &iterations,
+                           &count, &why));
     assert_int_equal(count, 2);
     assert_memory_equal(&iterations[0].iteration_ns, &first.iteration_ns, 4 * sizeof(int64_t));
     assert_true(iterations[0].bubble_ratio == 0.1 && iterations[0].rebalanced);
     assert_true(iterations[0].changed && !iterations[1].changed);
     assert_int_equal(iterations[0].plan_id, plan_id);
     assert_int_equal(iterations[1].plan_id, 0);
-    require(trace_run_plans(store, found.run_id, memory, &plans, &count, &why));
+    require(
+        trace_run_rows(store, found.run_id, TRACE_RUN_PLANS, NULL, memory, &plans, &count, &why));
     assert_int_equal(count, 1);
     assert_string_equal(plans[0].plan_json, "{\"first_layer\":[0,2]}");
-    require(trace_run_results(store, found.run_id, memory, &results, &count, &why));
+    require(trace_run_rows(store, found.run_id, TRACE_RUN_RESULTS, NULL, memory, &results, &count,
+                           &why));
     assert_int_equal(count, 1);
     assert_string_equal(results[0].label, "comparison");
     assert_fails_naming(trace_run_find(store, "nothing", memory, &found, &why), STATUS_INVALID,
@@ -707,11 +709,11 @@ IN_FOLDER(decisions_work_and_op_times_come_back_as_they_were_put)
     };
     trace_run *run = NULL;
     require(trace_run_begin(store, &info, NULL, 0, &run, &why));
-    require(trace_run_put_decision(run, "a", &moved, &why));
-    require(trace_run_put_decision(run, "a", &kept, &why));
-    require(trace_run_put_work(run, "a", &work, &why));
-    require(trace_run_put_op_time(run, "a", &op_times[0], &why));
-    require(trace_run_put_op_time(run, "a", &op_times[1], &why));
+    require(trace_run_put(run, TRACE_RUN_DECISIONS, "a", &moved, &why));
+    require(trace_run_put(run, TRACE_RUN_DECISIONS, "a", &kept, &why));
+    require(trace_run_put(run, TRACE_RUN_WORK, "a", &work, &why));
+    require(trace_run_put(run, TRACE_RUN_OP_TIMES, "a", &op_times[0], &why));
+    require(trace_run_put(run, TRACE_RUN_OP_TIMES, "a", &op_times[1], &why));
     require(trace_run_finish(run, NULL, &why));
     trace_store_close(store);
 
@@ -722,21 +724,23 @@ IN_FOLDER(decisions_work_and_op_times_come_back_as_they_were_put)
     trace_run_op_time *times = NULL;
     int count = 0;
     require(trace_run_find(store, NULL, memory, &found, &why));
-    require(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &why));
+    require(trace_run_rows(store, found.run_id, TRACE_RUN_DECISIONS, "a", memory, &decisions,
+                           &count, &why));
     assert_int_equal(count, 2);
     assert_int_equal(decisions[0].iteration, 1); // by iteration, however they were put
     assert_string_equal(decisions[1].action, "rebalance");
     assert_string_equal(decisions[1].reason, "change");
     assert_int_equal(decisions[1].moved_bytes, 3);
     assert_int_equal(decisions[1].migration_ns, 4);
-    require(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &why));
+    require(trace_run_rows(store, found.run_id, TRACE_RUN_WORK, "a", memory, &works, &count, &why));
     assert_int_equal(count, 1);
     assert_int_equal(works[0].rank, 5);
     assert_int_equal(works[0].work_ns, 77);
-    require(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &why));
+    require(
+        trace_run_rows(store, found.run_id, TRACE_RUN_OP_TIMES, "a", memory, &times, &count, &why));
     assert_int_equal(count, 2);
     assert_memory_equal(times, op_times, sizeof op_times);
-    require(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &why));
+    require(trace_run_rows(store, found.run_id, TRACE_RUN_WORK, "b", memory, &works, &count, &why));
     assert_int_equal(count, 0);
     trace_store_close(store);
 }

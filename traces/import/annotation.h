@@ -1,10 +1,14 @@
-/// Names of profiler annotations that say what a stretch of a training step computes.
+/// What names of profiler annotations say of the stretch of a training step that they stand for:
+/// names that dynmo knows, and rules for others, phase maps; traces/phase-maps/README.md describes
+/// their file.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/writer.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /// Who wrote a name. Loads come from the first of these that a trace has: the finest.
@@ -37,7 +41,31 @@ typedef struct trace_annotation {
 /// Whether a layer is a stage of torch.distributed.pipelining.
 bool trace_naming_is_pipeline(trace_naming naming);
 
-/// Recognises the names that need no phase map:
+/// "F", "B", "W", "BW", "R" as an op. @return false for any other text
+bool trace_phase_parse(const char *text, trace_op_kind *kind);
+
+/// Recognises `ProfilerStep#<n>`. A step beyond TRACE_ITERATIONS_MAX is none.
+bool trace_annotation_is_step(const char *name, int *step);
+
+typedef struct trace_phase_map trace_phase_map;
+
+/// @param map carved from memory
+/// @return STATUS_IO; STATUS_FORMAT naming the place: not JSON, a key missing, unknown or of the
+///         wrong type, a regular expression that does not compile or has too few groups
+status trace_phase_map_open(const char *path, arena *memory, trace_phase_map **map,
+                            error_message *err);
+
+/// The same from bytes[length]; name stands for the path in messages.
+status trace_phase_map_open_bytes(const char *name, const char *bytes, size_t length, arena *memory,
+                                  trace_phase_map **map, error_message *err);
+
+/// After how many layers counting starts over; 0: never.
+int trace_phase_map_layers(const trace_phase_map *map);
+
+/// Whether counting starts over inside annotations of that name.
+bool trace_phase_map_is_scope(const trace_phase_map *map, const char *name);
+
+/// What a name says, by the first rule of the map that matches, else as one of these:
 ///
 /// - `PP:<stage><F|I|W|B><microbatch>`: I is B here, B is BW; `SEND_F`, `RECV_F`, `SEND_B`,
 ///   `RECV_B` in place of the letter; `PP:<stage>REDUCE_GRAD`
@@ -45,12 +73,10 @@ bool trace_naming_is_pipeline(trace_naming naming);
 /// - `dynmo it=<i> mb=<m> L=<layer> <F|B|W|BW|R>`
 /// - `Optimizer.step#...`
 ///
-/// @return false for any other name, also for one with a number beyond the limits of
-///         traces/store/writer.h
-bool trace_annotation_parse(const char *name, trace_annotation *annotation);
-
-/// "F", "B", "W", "BW", "R" as an op. @return false for any other text
-bool trace_phase_parse(const char *text, trace_op_kind *kind);
-
-/// Recognises `ProfilerStep#<n>`. A step beyond TRACE_ITERATIONS_MAX is none.
-bool trace_annotation_is_step(const char *name, int *step);
+/// Of a name with a number beyond the limits of traces/store/writer.h nothing is known.
+///
+/// @param map      may be NULL
+/// @param is_known out: false if neither knows it
+/// @return STATUS_INVALID naming annotation and rule: a group holds no number, or no phase
+status trace_annotation_read(const trace_phase_map *map, const char *name,
+                             trace_annotation *annotation, bool *is_known, error_message *err);

@@ -85,7 +85,7 @@ static status collect_bounds(const trace_op_index *index, arena *memory, trace_a
 /// Which of the offsets that the bounds allow.
 typedef enum extreme { SMALLEST, LARGEST } extreme;
 
-/// Finds the smallest or largest offsets that the bounds allow, each message taken
+/// Finds the largest offsets that the bounds allow, or the smallest, negated, each message taken
 /// for slack_ns slower. offset[to] >= offset[from] - least.
 ///
 /// @return false if they contradict each other
@@ -93,23 +93,18 @@ static bool relax(const trace_alignment *alignment, int64_t slack_ns, extreme wa
                   int64_t *offset_ns)
 {
     for (int rank = 0; rank < alignment->rank_count; rank++) {
-        offset_ns[rank] = rank == 0 ? 0 : wanted == LARGEST ? UNBOUNDED : -UNBOUNDED;
+        offset_ns[rank] = rank == 0 ? 0 : UNBOUNDED;
     }
     for (int round = 0; round <= alignment->rank_count; round++) {
         bool changed = false;
         for (int bound = 0; bound < alignment->bound_count; bound++) {
             const trace_message_bound *each = &alignment->bounds[bound];
-            const int64_t least_ns = each->least_ns + slack_ns;
-            int64_t *from = &offset_ns[each->from];
-            int64_t *to = &offset_ns[each->to];
-            const int64_t from_max_ns = *to < UNBOUNDED ? *to + least_ns : UNBOUNDED;
-            if (wanted == LARGEST && *from > from_max_ns) {
-                *from = from_max_ns;
-                changed = true;
-            } else if (wanted == SMALLEST && *from > -UNBOUNDED && *to < *from - least_ns) {
-                *to = *from - least_ns;
-                changed = true;
-            }
+            int64_t *least = &offset_ns[wanted == LARGEST ? each->from : each->to];
+            const int64_t other_ns = offset_ns[wanted == LARGEST ? each->to : each->from];
+            const int64_t max_ns = other_ns + each->least_ns + slack_ns;
+            if (other_ns == UNBOUNDED || *least <= max_ns) continue;
+            *least = max_ns;
+            changed = true;
         }
         if (!changed) return true;
     }
@@ -154,39 +149,24 @@ static void choose_offset(int64_t lower_ns, int64_t upper_ns, int64_t *offset_ns
     }
 }
 
-static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int64_t *lower_ns,
-                             error_message *err)
-{
-    TRY(find_slack(alignment, upper_ns, err));
-    relax(alignment, alignment->contradiction_ns, LARGEST, upper_ns);
-    relax(alignment, alignment->contradiction_ns, SMALLEST, lower_ns);
-    for (int rank = 0; rank < alignment->rank_count; rank++) {
-        choose_offset(lower_ns[rank], upper_ns[rank], &alignment->offset_ns[rank],
-                      &alignment->residual_ns[rank]);
-    }
-    return STATUS_OK;
-}
-
-static status align(const trace_op_index *index, arena *memory, trace_alignment *alignment,
-                    error_message *err)
-{
-    const size_t ranks = (size_t)alignment->rank_count;
-    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
-    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns);
-    alignment->offset_ns = arena_array(memory, ranks, sizeof *alignment->offset_ns);
-    alignment->residual_ns = arena_array(memory, ranks, sizeof *alignment->residual_ns);
-    TRY(collect_bounds(index, memory, alignment, err));
-    return choose_offsets(alignment, upper_ns, lower_ns, err);
-}
-
 status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count, arena *memory,
                             trace_alignment *alignment, error_message *err)
 {
-    trace_op_index index;
-    trace_alignment made = {.rank_count = rank_count};
-    trace_op_index_create(ops, op_count, &index);
-    const status result = align(&index, memory, &made, err);
-    trace_op_index_free(&index);
-    if (result == STATUS_OK) *alignment = made;
-    return result;
+    const size_t ranks = (size_t)rank_count;
+    const trace_op_index index = trace_op_index_of(ops, op_count, memory);
+    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
+    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns); // negated
+    trace_alignment made = {.rank_count = rank_count,
+                            .offset_ns = arena_array(memory, ranks, sizeof(int64_t)),
+                            .residual_ns = arena_array(memory, ranks, sizeof(int64_t))};
+    TRY(collect_bounds(&index, memory, &made, err));
+    TRY(find_slack(&made, upper_ns, err));
+    relax(&made, made.contradiction_ns, LARGEST, upper_ns);
+    relax(&made, made.contradiction_ns, SMALLEST, lower_ns);
+    for (int rank = 0; rank < rank_count; rank++) {
+        choose_offset(-lower_ns[rank], upper_ns[rank], &made.offset_ns[rank],
+                      &made.residual_ns[rank]);
+    }
+    *alignment = made;
+    return STATUS_OK;
 }

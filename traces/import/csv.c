@@ -6,10 +6,8 @@
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char first_line[] = "# dynmo-trace/1";
@@ -67,21 +65,16 @@ static const char *const key_names[KEY_COUNT] = {
     "device", "embedding", "head", "tokens_per_microbatch", "microbatches", "source",
 };
 
-/// What a layer's rows said of what never changes.
-typedef struct layer_seen {
-    int64_t parameters;
-    int64_t message_bytes;
-} layer_seen;
-
 struct trace_csv {
+    arena *memory;
     trace_writer *writer;
     trace_info info;
     int file_count;
-    char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
+    const char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
     bool has_full_backward;
     bool seen[COLUMN_COUNT]; // with a value in some row
     int layer_count;         // of layers
-    layer_seen *layers;      // [layer_count]
+    trace_layer *layers;     // [layer_count] what their rows said of what never changes
 };
 
 /// A file that is being read.
@@ -89,7 +82,7 @@ typedef struct csv_file {
     trace_lines *lines;
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
-    column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
+    int places[COLUMN_COUNT]; // of the columns among the cells; -1: not there
 } csv_file;
 
 /// A row taken apart. Numbers are -1 where the cell is empty or the column is not there.
@@ -98,38 +91,17 @@ typedef struct csv_row {
     trace_op_kind phase;
 } csv_row;
 
-static status line_error(const csv_file *file, error_message *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static status line_error(const csv_file *file, error_message *err, const char *format, ...)
-{
-    char message[300];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return error_set(err, STATUS_FORMAT, "%s: %s", trace_lines_place(file->lines), message);
-}
-
-/// Puts the place in front of what another function refused: there it was an argument, here it is
-/// what a file holds.
-static status refused_here(const csv_file *file, status code, error_message *err)
-{
-    if (code != STATUS_INVALID) return code;
-    if (err != NULL) err->code = STATUS_FORMAT;
-    return error_prefix(err, STATUS_FORMAT, "%s", trace_lines_place(file->lines));
-}
-
 status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
                        error_message *err)
 {
-    trace_csv *begun = memory_array(1, sizeof *begun);
-    begun->info = *info;
+    arena *memory = arena_create(1 << 12);
+    trace_csv *begun = arena_array(memory, 1, sizeof *begun);
+    *begun = (trace_csv){.memory = memory, .info = *info};
     begun->info.source = TRACE_SOURCE_CSV;
     begun->info.times = TRACE_MEASURED;
     const status result = trace_writer_begin(store, &begun->info, &begun->writer, err);
     if (result != STATUS_OK) {
-        trace_csv_abort(begun);
+        arena_destroy(memory);
         return result;
     }
     *csv = begun;
@@ -141,13 +113,7 @@ static status next_line(csv_file *file, char **line, error_message *err)
 {
     TRY(trace_lines_next(file->lines, line, err));
     if (*line == NULL || !trace_lines_is_cut(file->lines)) return STATUS_OK;
-    return line_error(file, err, "ends without a line feed: the file is truncated");
-}
-
-static status parse_number(const csv_file *file, const char *what, const char *text, int64_t min,
-                           int64_t max, int64_t *value, error_message *err)
-{
-    return refused_here(file, text_parse_int64(text, what, min, max, value, err), err);
+    return error_set(err, STATUS_INVALID, "ends without a line feed: the file is truncated");
 }
 
 static char *trim(char *text)
@@ -163,22 +129,20 @@ static char *trim(char *text)
 }
 
 /// Checks a value that means something and keeps it in csv->info. The source is free text.
-static status take_value(trace_csv *csv, const csv_file *file, key known, const char *value,
-                         error_message *err)
+static status take_value(trace_info *info, key known, const char *value, error_message *err)
 {
     static const int64_t max[KEY_COUNT] = {[KEY_EMBEDDING] = 1,
                                            [KEY_HEAD] = 1,
                                            [KEY_TOKENS] = TRACE_VALUE_MAX,
                                            [KEY_MICROBATCHES] = TRACE_MICROBATCHES_MAX};
-    trace_info *info = &csv->info;
     int64_t number = 0;
     if (known == KEY_DEVICE) {
         if (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0) return STATUS_OK;
-        return line_error(file, err, "device: '%.60s' is neither cpu nor cuda", value);
+        return error_set(err, STATUS_INVALID, "device: '%.60s' is neither cpu nor cuda", value);
     }
     if (known == KEY_SOURCE) return STATUS_OK;
-    TRY(parse_number(file, key_names[known], value, known == KEY_MICROBATCHES, max[known], &number,
-                     err));
+    TRY(text_parse_int64(value, key_names[known], known == KEY_MICROBATCHES, max[known], &number,
+                         err));
     if (known == KEY_EMBEDDING) info->embedding = number == 1;
     if (known == KEY_HEAD) info->head = number == 1;
     if (known == KEY_TOKENS) info->tokens_per_microbatch = number;
@@ -190,16 +154,16 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
                         error_message *err)
 {
     if (file->known[known]) {
-        return line_error(file, err, "%s is given twice", key_names[known]);
+        return error_set(err, STATUS_INVALID, "%s is given twice", key_names[known]);
     }
     file->known[known] = true;
     if (csv->values[known] != NULL) {
         if (known == KEY_SOURCE || strcmp(csv->values[known], value) == 0) return STATUS_OK;
-        return line_error(file, err, "%s=%.60s contradicts %s=%.60s of an earlier file",
-                          key_names[known], value, key_names[known], csv->values[known]);
+        return error_set(err, STATUS_INVALID, "%s=%.60s contradicts %s=%.60s of an earlier file",
+                         key_names[known], value, key_names[known], csv->values[known]);
     }
-    TRY(take_value(csv, file, known, value, err));
-    csv->values[known] = strdup(value);
+    TRY(take_value(&csv->info, known, value, err));
+    csv->values[known] = arena_string(csv->memory, value);
     if (known == KEY_DEVICE) csv->info.device = csv->values[known];
     if (known == KEY_SOURCE) csv->info.recorded_by = csv->values[known];
     return STATUS_OK;
@@ -209,11 +173,11 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
 static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_message *err)
 {
     char *equals = strchr(line, '=');
-    if (equals == NULL) return line_error(file, err, "'%.60s' is not '# key=value'", line);
+    if (equals == NULL) return error_set(err, STATUS_INVALID, "'%.60s' is not '# key=value'", line);
     *equals = '\0';
     const char *name = trim(line + 1);
     const char *value = trim(equals + 1);
-    if (name[0] == '\0') return line_error(file, err, "a key is missing before '='");
+    if (name[0] == '\0') return error_set(err, STATUS_INVALID, "a key is missing before '='");
     const int known = text_find(name, key_names, KEY_COUNT);
     if (known < KEY_COUNT) return put_known(csv, file, (key)known, value, err);
     if (csv->file_count == 0) return trace_writer_put_note(csv->writer, name, value, err);
@@ -222,36 +186,27 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     return trace_writer_put_note(csv->writer, numbered, value, err);
 }
 
-static status name_column(csv_file *file, const char *name, error_message *err)
-{
-    const int index = text_find(name, column_names, COLUMN_COUNT);
-    if (index < COLUMN_COUNT) {
-        for (int cell = 0; cell < file->cell_count; cell++) {
-            if (file->columns[cell] == (column)index) {
-                return line_error(file, err, "column %s is named twice", name);
-            }
-        }
-        file->columns[file->cell_count++] = (column)index;
-        return STATUS_OK;
-    }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    return line_error(file, err, "unknown column '%.60s'%s", name,
-                      text_suggestion(name, column_names, COLUMN_COUNT, suggestion));
-}
-
 static status read_header(csv_file *file, char *line, error_message *err)
 {
     char *names[COLUMN_COUNT + 1]; // the last is unknown or named twice
-    const int count = trace_lines_cut(line, names, COLUMN_COUNT + 1);
-    for (int name = 0; name < count && name <= COLUMN_COUNT; name++) {
-        TRY(name_column(file, names[name], err));
+    file->cell_count = trace_lines_cut(line, names, COLUMN_COUNT + 1);
+    memset(file->places, -1, sizeof file->places);
+    for (int cell = 0; cell < file->cell_count && cell <= COLUMN_COUNT; cell++) {
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        const int index = text_find(names[cell], column_names, COLUMN_COUNT);
+        if (index == COLUMN_COUNT) {
+            text_suggestion(names[cell], column_names, COLUMN_COUNT, suggestion);
+            return error_set(err, STATUS_INVALID, "unknown column '%.60s'%s", names[cell],
+                             suggestion);
+        }
+        if (file->places[index] >= 0) {
+            return error_set(err, STATUS_INVALID, "column %s is named twice", names[cell]);
+        }
+        file->places[index] = cell;
     }
     for (int needed = 0; needed < COLUMN_OPTIONAL; needed++) {
-        bool named = false;
-        for (int cell = 0; cell < file->cell_count; cell++) {
-            named = named || file->columns[cell] == (column)needed;
-        }
-        if (!named) return line_error(file, err, "column %s is missing", column_names[needed]);
+        if (file->places[needed] >= 0) continue;
+        return error_set(err, STATUS_INVALID, "column %s is missing", column_names[needed]);
     }
     return STATUS_OK;
 }
@@ -262,33 +217,32 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
     char *line = NULL;
     TRY(next_line(file, &line, err));
     if (line == NULL || strcmp(line, first_line) != 0) {
-        return line_error(file, err, "the first line is not '%s'", first_line);
+        return error_set(err, STATUS_INVALID, "the first line is not '%s'", first_line);
     }
     for (;;) {
         TRY(next_line(file, &line, err));
         if (line == NULL) {
-            return line_error(file, err, "ends before the row that names the columns");
+            return error_set(err, STATUS_INVALID, "ends before the row that names the columns");
         }
         if (line[0] != '#') break;
         TRY(read_metadata(csv, file, line, err));
     }
     TRY(read_header(file, line, err));
-    return refused_here(file, trace_writer_set_info(csv->writer, &csv->info, err), err);
+    return trace_writer_set_info(csv->writer, &csv->info, err);
 }
 
-static status parse_cell(const csv_file *file, column index, const char *text, csv_row *row,
-                         error_message *err)
+static status parse_cell(column index, const char *text, csv_row *row, error_message *err)
 {
     if (text[0] == '\0') {
         if (index >= COLUMN_OPTIONAL) return STATUS_OK;
-        return line_error(file, err, "%s is empty", column_names[index]);
+        return error_set(err, STATUS_INVALID, "%s is empty", column_names[index]);
     }
     if (index != COLUMN_PHASE) {
-        return parse_number(file, column_names[index], text, 0, column_max[index],
-                            &row->numbers[index], err);
+        return text_parse_int64(text, column_names[index], 0, column_max[index],
+                                &row->numbers[index], err);
     }
     if (trace_phase_parse(text, &row->phase)) return STATUS_OK;
-    return line_error(file, err, "phase: '%.60s' is none of F, B, W, BW, R", text);
+    return error_set(err, STATUS_INVALID, "phase: '%.60s' is none of F, B, W, BW, R", text);
 }
 
 static status parse_row(const csv_file *file, char *line, csv_row *row, error_message *err)
@@ -296,41 +250,41 @@ static status parse_row(const csv_file *file, char *line, csv_row *row, error_me
     char *cells[COLUMN_COUNT];
     const int count = trace_lines_cut(line, cells, COLUMN_COUNT);
     for (int index = 0; index < COLUMN_COUNT; index++) {
+        const int place = file->places[index];
         row->numbers[index] = TRACE_NOT_RECORDED;
-    }
-    for (int cell = 0; cell < count && cell < file->cell_count; cell++) {
-        TRY(parse_cell(file, file->columns[cell], cells[cell], row, err));
+        if (place >= 0 && place < count) TRY(parse_cell((column)index, cells[place], row, err));
     }
     if (count == file->cell_count) return STATUS_OK;
-    return line_error(file, err, "has %d cells, the header names %d columns", count,
-                      file->cell_count);
+    return error_set(err, STATUS_INVALID, "has %d cells, the header names %d columns", count,
+                     file->cell_count);
 }
 
 /// Compares with what earlier rows said of the layer.
-static status keep_property(const csv_file *file, int layer, column index, int64_t value,
-                            int64_t *kept, error_message *err)
+static status keep_property(int layer, column index, int64_t value, int64_t *kept,
+                            error_message *err)
 {
     if (value < 0 || *kept == value) return STATUS_OK;
     if (*kept >= 0) {
-        return line_error(file, err,
-                          "%s: %" PRId64 " contradicts %" PRId64 " of an earlier row of layer %d",
-                          column_names[index], value, *kept, layer);
+        return error_set(err, STATUS_INVALID,
+                         "%s: %" PRId64 " contradicts %" PRId64 " of an earlier row of layer %d",
+                         column_names[index], value, *kept, layer);
     }
     *kept = value;
     return STATUS_OK;
 }
 
-static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *row,
-                         error_message *err)
+static status keep_layer(trace_csv *csv, const csv_row *row, error_message *err)
 {
     const int layer = (int)row->numbers[COLUMN_LAYER];
-    while (csv->layer_count <= layer) {
-        csv->layers = memory_grow(csv->layers, (size_t)csv->layer_count, sizeof *csv->layers);
-        csv->layers[csv->layer_count++] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
+    for (; csv->layer_count <= layer; csv->layer_count++) {
+        const size_t count = (size_t)csv->layer_count;
+        csv->layers = arena_grow(csv->memory, csv->layers, count, sizeof *csv->layers);
+        csv->layers[count] = (trace_layer){csv->layer_count, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED,
+                                           TRACE_NOT_RECORDED};
     }
-    TRY(keep_property(file, layer, COLUMN_PARAMETERS, row->numbers[COLUMN_PARAMETERS],
+    TRY(keep_property(layer, COLUMN_PARAMETERS, row->numbers[COLUMN_PARAMETERS],
                       &csv->layers[layer].parameters, err));
-    return keep_property(file, layer, COLUMN_MESSAGE, row->numbers[COLUMN_MESSAGE],
+    return keep_property(layer, COLUMN_MESSAGE, row->numbers[COLUMN_MESSAGE],
                          &csv->layers[layer].message_bytes, err);
 }
 
@@ -381,9 +335,9 @@ static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
         TRY(next_line(file, &line, err));
         if (line == NULL) return STATUS_OK;
         TRY(parse_row(file, line, &row, err));
-        TRY(keep_layer(csv, file, &row, err));
-        TRY(refused_here(file, put_load(csv, &row, err), err));
-        TRY(refused_here(file, put_op(csv, &row, err), err));
+        TRY(keep_layer(csv, &row, err));
+        TRY(put_load(csv, &row, err));
+        TRY(put_op(csv, &row, err));
         for (int index = 0; index < COLUMN_COUNT; index++) {
             csv->seen[index] = csv->seen[index] || row.numbers[index] >= 0;
         }
@@ -395,6 +349,11 @@ status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
     csv_file file = {.lines = trace_lines_open(stream)};
     status result = read_head(csv, &file, err);
     if (result == STATUS_OK) result = read_rows(csv, &file, err);
+    // What is refused as an argument is what the file holds here.
+    if (result == STATUS_INVALID) {
+        if (err != NULL) err->code = STATUS_FORMAT;
+        result = error_prefix(err, STATUS_FORMAT, "%s", trace_lines_place(file.lines));
+    }
     trace_lines_close(file.lines);
     TRY(result);
     const trace_input_file input = trace_stream_input(stream);
@@ -403,23 +362,12 @@ status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
     return STATUS_OK;
 }
 
-static void release(trace_csv *csv)
-{
-    for (int known = 0; known < KEY_COUNT; known++) {
-        free(csv->values[known]);
-    }
-    free(csv->layers);
-    free(csv);
-}
-
 static status put_layers(trace_csv *csv, error_message *err)
 {
     for (int layer = 0; layer < csv->layer_count; layer++) {
-        const layer_seen *seen = &csv->layers[layer];
-        if (seen->parameters < 0 && seen->message_bytes < 0) continue;
-        const trace_layer properties = {layer, seen->parameters, TRACE_NOT_RECORDED,
-                                        seen->message_bytes};
-        TRY(trace_writer_put_layer(csv->writer, &properties, err));
+        const trace_layer *each = &csv->layers[layer];
+        if (each->parameters < 0 && each->message_bytes < 0) continue;
+        TRY(trace_writer_put_layer(csv->writer, each, err));
     }
     return STATUS_OK;
 }
@@ -448,7 +396,7 @@ status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err)
         return summed;
     }
     const status result = trace_writer_finish(csv->writer, err);
-    release(csv);
+    arena_destroy(csv->memory);
     if (result == STATUS_OK && trace_id != NULL) *trace_id = finished_id;
     return result;
 }
@@ -457,5 +405,5 @@ void trace_csv_abort(trace_csv *csv)
 {
     if (csv == NULL) return;
     trace_writer_abort(csv->writer);
-    release(csv);
+    arena_destroy(csv->memory);
 }

@@ -1,6 +1,8 @@
 #include "traces/import/import_kineto.h"
 
 #include "base/arena.h"
+#include "traces/import/kineto_collect.h"
+#include "traces/store/op_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,58 +72,34 @@ static status check_set(const trace_import *import, error_message *err)
     return STATUS_OK;
 }
 
-/// A load, for finding one that two ranks have.
-typedef struct place {
-    int iteration;
-    int layer;
-    int microbatch;
-    int kind;
-    int rank;
-} place;
-
-static int compare_loads(const place *left, const place *right)
-{
-    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
-    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
-    if (left->microbatch != right->microbatch) {
-        return left->microbatch < right->microbatch ? -1 : 1;
-    }
-    return (left->kind > right->kind) - (left->kind < right->kind);
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const place *left = a;
-    const place *right = b;
-    const int order = compare_loads(left, right);
-    return order != 0 ? order : (left->rank > right->rank) - (left->rank < right->rank);
-}
-
-/// Counts layers and iterations of the sorted loads, and refuses one that is there twice.
+/// Counts layers and iterations of the sorted loads (by iteration, layer, microbatch and kind; the
+/// order is their rank), and refuses one that is there twice.
 ///
 /// @param is_there [TRACE_LAYERS_MAX] scratch, false
-static status survey(trace_import *import, const place *places, size_t count, bool *is_there,
+static status survey(trace_import *import, const kineto_key *loads, size_t count, bool *is_there,
                      error_message *err)
 {
     for (size_t each = 0; each < count; each++) {
-        const place *here = &places[each];
-        if (each > 0 && compare_loads(here - 1, here) == 0) {
+        const kineto_key *here = &loads[each];
+        const int iteration = here->parts[0];
+        const int layer = here->parts[1];
+        const int microbatch = here->parts[2];
+        if (each > 0 && kineto_is_same_group(here - 1, here)) {
             return error_set(err, STATUS_INVALID,
                              "rank %d and rank %d both ran %s of layer %d, microbatch %d in "
                              "iteration %d: import the ranks of one pipeline (of one data-parallel "
                              "replica)",
-                             here[-1].rank, here->rank, trace_op_kind_names[here->kind],
-                             here->layer, here->microbatch, here->iteration);
+                             (int)here[-1].order, (int)here->order,
+                             trace_op_kind_names[here->parts[3]], layer, microbatch, iteration);
         }
-        import->layer_count += !is_there[here->layer];
-        is_there[here->layer] = true;
-        if (here->layer > import->layer_last) import->layer_last = here->layer;
-        if (here->microbatch >= import->microbatch_count) {
-            import->microbatch_count = here->microbatch + 1;
-        }
-        if (each == 0) import->first_iteration = here->iteration;
-        import->last_iteration = here->iteration;
-        import->iteration_count += each == 0 || here->iteration != here[-1].iteration;
+        import->layer_count += !is_there[layer];
+        is_there[layer] = true;
+        if (layer > import->layer_last) import->layer_last = layer;
+        if (here->parts[3] == TRACE_OP_BACKWARD) import->has_full_backward = true;
+        if (microbatch >= import->microbatch_count) import->microbatch_count = microbatch + 1;
+        if (each == 0) import->first_iteration = iteration;
+        import->iteration_count += each == 0 || iteration != import->last_iteration;
+        import->last_iteration = iteration;
     }
     return STATUS_OK;
 }
@@ -129,38 +107,23 @@ static status survey(trace_import *import, const place *places, size_t count, bo
 static status survey_loads(trace_import *import, error_message *err)
 {
     size_t count = 0;
-    size_t filled = 0;
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        count += (size_t)import->recordings[rank].cell_count;
-    }
-    place *places = memory_array(count + 1, sizeof *places);
+    kineto_key *loads = NULL;
     for (int rank = 0; rank < import->rank_count; rank++) {
         const trace_recording *recording = &import->recordings[rank];
         for (int cell = 0; cell < recording->cell_count; cell++) {
             const trace_cell *each = &recording->cells[cell];
-            places[filled++] = (place){each->iteration, each->layer, each->microbatch,
-                                       (int)each->kind, recording->rank};
+            loads = memory_grow(loads, count, sizeof *loads);
+            loads[count++] =
+                (kineto_key){{each->iteration, each->layer, each->microbatch, (int32_t)each->kind},
+                             (uint32_t)recording->rank};
         }
     }
-    qsort(places, count, sizeof *places, compare_places);
+    if (count > 0) qsort(loads, count, sizeof *loads, kineto_compare_keys);
     bool *is_there = memory_array(TRACE_LAYERS_MAX, sizeof *is_there);
-    const status result = survey(import, places, count, is_there, err);
+    const status result = survey(import, loads, count, is_there, err);
     free(is_there);
-    free(places);
+    free(loads);
     return result;
-}
-
-static int compare_ops(const void *a, const void *b)
-{
-    const trace_op *left = a;
-    const trace_op *right = b;
-    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
-    if (left->rank != right->rank) return left->rank < right->rank ? -1 : 1;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
-    return (left->microbatch > right->microbatch) - (left->microbatch < right->microbatch);
 }
 
 /// An op lasts from the first begin to the last end of what ran for it. A message for which nothing
@@ -185,15 +148,9 @@ static bool op_of(const trace_recording *recording, const trace_window *window, 
     return true;
 }
 
-/// An op and what it was made of.
-typedef struct window_op {
-    trace_op op; // first: it is sorted by
-    trace_window *window;
-} window_op;
-
-/// The ops of all ranks in order, each on its own clock but with one zero. rank is the place in the
-/// list.
-static void collect_ops(trace_import *import, arena *memory, trace_window ***windows)
+/// The ops of all ranks in order, each on its own clock but with one zero. Until they were replayed
+/// their rank is the place in the list, and their name that of their window.
+static void collect_ops(trace_import *import, arena *memory)
 {
     size_t count = 0;
     bool has_base = true;
@@ -204,32 +161,24 @@ static void collect_ops(trace_import *import, arena *memory, trace_window ***win
         has_base = has_base && recording->has_base;
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
-    window_op *both = memory_array(count + 1, sizeof *both);
+    import->ops = arena_array(memory, count, sizeof *import->ops);
     for (int rank = 0; rank < import->rank_count; rank++) {
-        trace_recording *recording = &import->recordings[rank];
+        const trace_recording *recording = &import->recordings[rank];
         const int64_t shift_ns = has_base ? recording->base_ns - zero_ns : 0;
         for (int window = 0; window < recording->window_count; window++) {
-            window_op *made = &both[import->op_count];
-            made->window = &recording->windows[window];
-            if (!op_of(recording, made->window, &made->op)) continue;
-            made->op.rank = rank;
-            made->op.begin_ns += shift_ns;
-            made->op.end_ns += shift_ns;
+            trace_op *op = &import->ops[import->op_count];
+            if (!op_of(recording, &recording->windows[window], op)) continue;
+            op->rank = rank;
+            op->name = window;
+            op->begin_ns += shift_ns;
+            op->end_ns += shift_ns;
             import->op_count++;
         }
     }
-    import->ops = arena_array(memory, count, sizeof *import->ops);
-    *windows = memory_array(count + 1, sizeof **windows);
-    qsort(both, (size_t)import->op_count, sizeof *both, compare_ops);
-    for (int64_t op = 0; op < import->op_count; op++) {
-        import->ops[op] = both[op].op;
-        (*windows)[op] = both[op].window;
-    }
-    free(both);
+    trace_ops_sort(import->ops, import->op_count);
 }
 
-/// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks: those
-/// ascend with the places, so that the order stays.
+/// Puts the ops on one clock, whose zero is the earliest begin.
 static void apply_alignment(trace_import *import)
 {
     int64_t first_ns = INT64_MAX;
@@ -237,7 +186,6 @@ static void apply_alignment(trace_import *import)
         trace_op *each = &import->ops[op];
         each->begin_ns += import->alignment.offset_ns[each->rank];
         each->end_ns += import->alignment.offset_ns[each->rank];
-        each->rank = import->recordings[each->rank].rank;
         if (each->kind == TRACE_OP_COUNT) continue; // no op
         if (each->begin_ns < first_ns) first_ns = each->begin_ns;
     }
@@ -248,12 +196,17 @@ static void apply_alignment(trace_import *import)
     }
 }
 
-/// Leaves out what is part of ops only.
-static void drop_parts(trace_import *import)
+/// Leaves out what is part of ops only, and gives the others their ranks: those ascend with the
+/// places, so that the order stays.
+static void keep_ops(trace_import *import)
 {
     int64_t kept = 0;
     for (int64_t op = 0; op < import->op_count; op++) {
-        if (import->ops[op].kind != TRACE_OP_COUNT) import->ops[kept++] = import->ops[op];
+        trace_op each = import->ops[op];
+        if (each.kind == TRACE_OP_COUNT) continue;
+        each.rank = import->recordings[each.rank].rank;
+        each.name = 0;
+        import->ops[kept++] = each;
     }
     import->op_count = kept;
 }
@@ -265,17 +218,13 @@ static status gather(trace_import *import, arena *memory, error_message *err)
           compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
-    trace_window **windows = NULL;
-    collect_ops(import, memory, &windows);
-    const status aligned = trace_alignment_find(import->ops, import->op_count, import->rank_count,
-                                                memory, &import->alignment, err);
-    if (aligned == STATUS_OK) {
-        apply_alignment(import);
-        trace_import_replay(import, windows);
-        drop_parts(import);
-    }
-    free(windows);
-    return aligned;
+    collect_ops(import, memory);
+    TRY(trace_alignment_find(import->ops, import->op_count, import->rank_count, memory,
+                             &import->alignment, err));
+    apply_alignment(import);
+    trace_import_replay(import);
+    keep_ops(import);
+    return STATUS_OK;
 }
 
 static void take(trace_import *import, const trace_recording *recording, arena *memory)
@@ -336,17 +285,6 @@ static status write_loads(const trace_recording *recording, bool keeps_gaps, tra
     return STATUS_OK;
 }
 
-static bool has_full_backward(const trace_import *import)
-{
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        const trace_recording *recording = &import->recordings[rank];
-        for (int cell = 0; cell < recording->cell_count; cell++) {
-            if (recording->cells[cell].kind == TRACE_OP_BACKWARD) return true;
-        }
-    }
-    return false;
-}
-
 static status write_all(const trace_import *import, bool keeps_gaps, trace_writer *writer,
                         error_message *err)
 {
@@ -369,7 +307,7 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
                           int64_t *trace_id, error_message *err)
 {
-    const bool is_full = has_full_backward(import);
+    const bool is_full = import->has_full_backward;
     trace_info made = trace_info_default();
     trace_writer *writer = NULL;
     made.name = info->name;

@@ -8,6 +8,7 @@
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// What was recorded beside what becomes of it when the ops are played in their recorded order,
@@ -35,6 +36,7 @@ typedef struct trace_import {
     int layer_count;      // that have a load
     int layer_last;       // the largest of them
     int microbatch_count; // the largest + 1
+    bool has_full_backward;
     int64_t op_count;
     trace_op *ops; // [op_count] by iteration, rank, begin; on one clock
     trace_replay replay;
@@ -67,9 +69,9 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
 /// An op is charged for the time in front of it in which its rank stood still and that no other
 /// rank explains: the result that it needs was there already. Then fills import->replay.
 ///
-/// @param windows [op_count] of import->ops, in the recordings
-/// Time O(op_count log op_count).
-void trace_import_replay(trace_import *import, trace_window **windows);
+/// Ranks of import->ops are places among the recordings here, and their names those of their
+/// windows there. Time O(op_count log op_count).
+void trace_import_replay(trace_import *import);
 
 enum { TRACE_REPLAYED_ITERATIONS_MAX = 64 };
 

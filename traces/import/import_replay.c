@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "traces/store/catalog.h"
 #include "traces/store/op_table.h"
-#include "traces/store/reader.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -32,18 +31,9 @@ typedef struct lane {
     const trace_iteration_time *time; // NULL: not known
 } lane;
 
-static trace_recording *recording_of(const trace_import *import, int rank)
-{
-    int place = 0;
-    while (import->recordings[place].rank != rank) {
-        place++;
-    }
-    return &import->recordings[place];
-}
-
 static trace_iteration_time *time_of(const trace_import *import, int rank, int iteration)
 {
-    const trace_recording *recording = recording_of(import, rank);
+    const trace_recording *recording = &import->recordings[rank];
     const int place = trace_recording_place(recording, iteration);
     return place < 0 ? NULL : &recording->iterations[place];
 }
@@ -61,12 +51,11 @@ static bool lacks_producer(const trace_import *import, const trace_op *op)
 static void charge_lead(const trace_import *import, const trace_op *op, trace_window *window)
 {
     if (window->lead_ns == 0) return;
-    trace_recording *recording = recording_of(import, op->rank);
     trace_iteration_time *time = time_of(import, op->rank, op->iteration);
     if (time == NULL) return;
     time->outside_ns[TRACE_GAP_WAITING] -= window->lead_ns;
     time->charged_ns[TRACE_GAP_HOST] += window->lead_ns;
-    recording->cells[window->cell].charge_ns += window->lead_ns;
+    import->recordings[op->rank].cells[window->cell].charge_ns += window->lead_ns;
     window->charge_ns += window->lead_ns;
     window->before_ns -= window->lead_ns;
     window->lead_ns = 0;
@@ -162,10 +151,10 @@ static int lay_lanes(const trace_op *ops, int64_t first, int64_t end, lane *lane
     return count;
 }
 
-/// The ops of one iteration, [first, end).
-static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end)
+/// The ops of one iteration, [first, end). @param lanes [rank_count] scratch
+static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end,
+                             lane *lanes)
 {
-    lane *lanes = memory_array((size_t)import->rank_count, sizeof *lanes);
     trace_replay *replay = &import->replay;
     const int count = lay_lanes(import->ops, first, end, lanes);
     int64_t first_ns = INT64_MAX;
@@ -187,7 +176,6 @@ static void replay_iteration(trace_import *import, play *plays, int64_t first, i
     replay->replayed_ns += play_lanes(lanes, count, plays, PLAY_ALL);
     replay->charges_ns += play_lanes(lanes, count, plays, PLAY_CHARGES);
     replay->compute_ns += play_lanes(lanes, count, plays, PLAY_COMPUTE);
-    free(lanes);
 }
 
 /// Iterations of a single rank in which no op ran.
@@ -221,29 +209,28 @@ static void sum_gaps(trace_import *import)
     }
 }
 
-void trace_import_replay(trace_import *import, trace_window **windows)
+void trace_import_replay(trace_import *import)
 {
-    trace_op_index index;
-    play *plays = memory_array((size_t)import->op_count + 1, sizeof *plays);
-    trace_op_index_create(import->ops, import->op_count, &index);
+    arena *scratch = arena_create(1 << 16);
+    const trace_op_index index = trace_op_index_of(import->ops, import->op_count, scratch);
+    play *plays = arena_array(scratch, (size_t)import->op_count, sizeof *plays);
+    lane *lanes = arena_array(scratch, (size_t)import->rank_count, sizeof *lanes);
     for (int64_t op = 0; op < import->op_count; op++) {
-        const bool did_run = windows[op]->work_begin_ns <= windows[op]->work_end_ns;
-        const int64_t begin_ns = did_run ? windows[op]->work_begin_ns : windows[op]->begin_ns;
+        const trace_op *each = &import->ops[op];
+        trace_window *window = &import->recordings[each->rank].windows[each->name];
+        const bool did_run = window->work_begin_ns <= window->work_end_ns;
         plays[op] = (play){.producer = -1};
-        if (windows[op]->cell >= 0) {
-            plays[op] = prepare(import, &index, &import->ops[op], windows[op]);
-        }
-        plays[op].shift_ns = import->ops[op].begin_ns - begin_ns;
+        if (window->cell >= 0) plays[op] = prepare(import, &index, each, window);
+        plays[op].shift_ns = each->begin_ns - (did_run ? window->work_begin_ns : window->begin_ns);
     }
     for (int64_t first = 0, end = 0; first < import->op_count; first = end) {
         while (end < import->op_count &&
                import->ops[end].iteration == import->ops[first].iteration) {
             end++;
         }
-        replay_iteration(import, plays, first, end);
+        replay_iteration(import, plays, first, end, lanes);
     }
-    trace_op_index_free(&index);
-    free(plays);
+    arena_destroy(scratch);
     add_empty_iterations(import);
     sum_gaps(import);
 }
@@ -275,16 +262,15 @@ static play stored_play(const trace_op_index *index, const trace_op *op, int64_t
 }
 
 /// One iteration of stored ops, by rank and begin.
-static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
+static void replay_stored(const trace_op *ops, int count, arena *scratch, trace_replay *replay)
 {
-    trace_op_index index;
-    play *plays = memory_array((size_t)count + 1, sizeof *plays);
-    lane *lanes = memory_array((size_t)count + 1, sizeof *lanes);
+    const trace_op_index index = trace_op_index_of(ops, count, scratch);
+    play *plays = arena_array(scratch, (size_t)count, sizeof *plays);
+    lane *lanes = arena_array(scratch, (size_t)count, sizeof *lanes);
     const int lane_count = lay_lanes(ops, 0, count, lanes);
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = INT64_MIN;
     int64_t covered_ns = INT64_MIN;
-    trace_op_index_create(ops, count, &index);
     for (int op = 0; op < count; op++) {
         if (op == 0 || ops[op].rank != ops[op - 1].rank) covered_ns = INT64_MIN;
         plays[op] = stored_play(&index, &ops[op], &covered_ns, replay);
@@ -298,29 +284,24 @@ static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
         replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
         replay->compute_ns += play_lanes(lanes, lane_count, plays, PLAY_COMPUTE);
     }
-    trace_op_index_free(&index);
-    free(lanes);
-    free(plays);
 }
 
 status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
                              error_message *err)
 {
-    trace_reader *reader = NULL;
     int iteration = -1;
     *replay = (trace_replay){0};
-    TRY(trace_reader_open(store, info->trace_id, TRACE_COLUMNS_MEAN, &reader, err));
-    status result = trace_reader_next_sample(reader, iteration, &iteration, err);
-    for (int played = 0; result == STATUS_OK && iteration >= 0; played++) {
+    for (int played = 0; played < TRACE_REPLAYED_ITERATIONS_MAX; played++) {
+        TRY(trace_next_sample(store, info->trace_id, iteration, &iteration, err));
+        if (iteration < 0) break;
         arena *memory = arena_create(1 << 16);
         trace_op *ops = NULL;
         int count = 0;
-        result = trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
-        if (result == STATUS_OK) replay_stored(ops, count, replay);
+        const status result =
+            trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
+        if (result == STATUS_OK) replay_stored(ops, count, memory, replay);
         arena_destroy(memory);
-        if (played + 1 == TRACE_REPLAYED_ITERATIONS_MAX || result != STATUS_OK) break;
-        result = trace_reader_next_sample(reader, iteration, &iteration, err);
+        TRY(result);
     }
-    trace_reader_close(reader);
-    return result;
+    return STATUS_OK;
 }

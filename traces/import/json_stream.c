@@ -19,7 +19,7 @@ typedef struct scan {
     const char *end;
 } scan;
 
-typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER, PART_DONE } part;
+typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER } part;
 
 struct trace_json_stream {
     trace_stream *input;
@@ -368,10 +368,12 @@ static scan_result scan_event(const trace_json_stream *json, scan text, trace_js
     return SCAN_OK;
 }
 
-trace_json_stream *trace_json_open(trace_stream *input, const char *name)
+trace_json_stream *trace_json_open(trace_stream *input, const char *name,
+                                   trace_json_is_wanted *is_wanted, void *context)
 {
     trace_json_stream *opened = memory_array(1, sizeof *opened);
-    *opened = (trace_json_stream){.input = input, .name = name, .is_first = true};
+    *opened = (trace_json_stream){
+        .input = input, .name = name, .is_wanted = is_wanted, .context = context, .is_first = true};
     opened->buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
     return opened;
 }
@@ -388,12 +390,6 @@ void trace_json_give(trace_json_stream *json, const char *bytes, size_t length)
     assert(length <= TRACE_JSON_ITEM_BYTES_MAX);
     memcpy(json->buffer, bytes, length);
     json->filled = length;
-}
-
-void trace_json_select(trace_json_stream *json, trace_json_is_wanted *is_wanted, void *context)
-{
-    json->is_wanted = is_wanted;
-    json->context = context;
 }
 
 static int64_t position(const trace_json_stream *json)
@@ -681,8 +677,9 @@ static status end_document(trace_json_stream *json, trace_json_item *item, bool 
         return error_set(err, STATUS_FORMAT, "%s: not a profiler trace: it has no traceEvents",
                          json->name);
     }
-    json->part = PART_DONE;
     item->kind = TRACE_JSON_END;
+    item->event_count = json->event_count;
+    item->malformed_count = json->malformed_count;
     *found = true;
     return STATUS_OK;
 }
@@ -704,23 +701,9 @@ status trace_json_next(trace_json_stream *json, trace_json_item *item, error_mes
         case PART_AFTER:
             TRY(end_document(json, item, &found, err));
             break;
-        case PART_DONE:
-            item->kind = TRACE_JSON_END;
-            found = true;
-            break;
         }
     }
     return STATUS_OK;
-}
-
-int64_t trace_json_event_count(const trace_json_stream *json)
-{
-    return json->event_count;
-}
-
-int64_t trace_json_malformed_count(const trace_json_stream *json)
-{
-    return json->malformed_count;
 }
 
 trace_json_slice trace_json_find(trace_json_slice object, const char *key)

@@ -50,28 +50,31 @@ typedef struct trace_json_item {
     trace_json_event event;
     trace_json_slice key; // of a member
     trace_json_slice value;
+    int64_t event_count;     // at the end: how many there were, also those passed over
+    int64_t malformed_count; // at the end: how many of them were passed over as malformed
 } trace_json_item;
 
 typedef struct trace_json_stream trace_json_stream;
 
-/// @param input borrowed until close
-/// @param name  of the file, for messages; borrowed until close
+/// Which events are wanted; asked once the phase, category and name of an event are known, or it
+/// has no more members.
+typedef bool trace_json_is_wanted(void *context, const trace_json_event *event);
+
+/// @param input     borrowed until close
+/// @param name      of the file, for messages; borrowed until close
+/// @param is_wanted NULL: all events are. Others are passed over; of what stands in them after
+/// those
+///                  three members only brackets and strings are looked at, which is several times
+///                  as fast
 /// @return release with trace_json_close
-trace_json_stream *trace_json_open(trace_stream *input, const char *name);
+trace_json_stream *trace_json_open(trace_stream *input, const char *name,
+                                   trace_json_is_wanted *is_wanted, void *context);
 
 void trace_json_close(trace_json_stream *json); ///< NULL is allowed
 
 /// Hands over what was read of the input before, at most TRACE_JSON_ITEM_BYTES_MAX; right after
 /// opening.
 void trace_json_give(trace_json_stream *json, const char *bytes, size_t length);
-
-/// Which events are wanted; asked once the phase, category and name of an event are known, or it
-/// has no more members.
-typedef bool trace_json_is_wanted(void *context, const trace_json_event *event);
-
-/// From now on passes over events that are not wanted; of what stands in them after those three
-/// members only brackets and strings are looked at, which is several times as fast.
-void trace_json_select(trace_json_stream *json, trace_json_is_wanted *is_wanted, void *context);
 
 /// Finds the next event or member. The outermost value is an object with "traceEvents", or the
 /// array of events itself.
@@ -83,12 +86,6 @@ void trace_json_select(trace_json_stream *json, trace_json_is_wanted *is_wanted,
 /// @return STATUS_FORMAT naming file and byte: no JSON, empty, ends early (a truncated file), no
 ///         traceEvents, a malformed event without a place to go on at; what trace_stream_read says
 status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err);
-
-/// How many events there were so far, also those passed over.
-int64_t trace_json_event_count(const trace_json_stream *json);
-
-/// How many malformed events were passed over.
-int64_t trace_json_malformed_count(const trace_json_stream *json);
 
 /// The member key of an object; bytes NULL if object is none or has no such member.
 trace_json_slice trace_json_find(trace_json_slice object, const char *key);

@@ -10,16 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum event_kind {
-    EVENT_OTHER,
-    EVENT_FLOW,
-    EVENT_ANNOTATION,
-    EVENT_LAUNCH,
-    EVENT_DEVICE,
-    EVENT_CPU_OPERATOR,
-    EVENT_PYTHON
-} event_kind;
-
 /// What a reading of the file is for.
 typedef enum reading_pass {
     PASS_ALL,
@@ -34,38 +24,38 @@ typedef struct reader {
     trace_recording *recording;
     kineto_collector collector;
     reading_pass pass;
-    event_kind kind;        // of the event at hand
+    kineto_kind kind;       // of the event at hand
     bool has_sequences;     // they were read
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
-    bool *is_annotated;     // [thread_count]
-    kineto_work *last_work; // [thread_count] the outermost operator so far, second reading
+    kineto_span *last_work; // [thread_count] the outermost operator so far, second reading; number:
+                            // 1 if the thread is annotated
 } reader;
 
 /// Categories of events; those with a capital are of versions before torch 1.12.
 static const struct {
     const char *category;
     size_t length;
-    event_kind kind;
+    kineto_kind kind;
 } kinds[] = {
-    {"cpu_op", 6, EVENT_CPU_OPERATOR},
-    {"python_function", 15, EVENT_PYTHON},
-    {"cuda_runtime", 12, EVENT_LAUNCH},
-    {"kernel", 6, EVENT_DEVICE},
-    {"user_annotation", 15, EVENT_ANNOTATION},
-    {"cuda_driver", 11, EVENT_LAUNCH},
-    {"gpu_memcpy", 10, EVENT_DEVICE},
-    {"gpu_memset", 10, EVENT_DEVICE},
-    {"Kernel", 6, EVENT_DEVICE},
-    {"Memcpy", 6, EVENT_DEVICE},
-    {"Memset", 6, EVENT_DEVICE},
-    {"Runtime", 7, EVENT_LAUNCH},
-    {"Operator", 8, EVENT_CPU_OPERATOR},
+    {"cpu_op", 6, KINETO_OPERATOR},
+    {"python_function", 15, KINETO_UNKNOWN},
+    {"cuda_runtime", 12, KINETO_LAUNCH},
+    {"kernel", 6, KINETO_WORK},
+    {"user_annotation", 15, KINETO_ANNOTATION},
+    {"cuda_driver", 11, KINETO_LAUNCH},
+    {"gpu_memcpy", 10, KINETO_WORK},
+    {"gpu_memset", 10, KINETO_WORK},
+    {"Kernel", 6, KINETO_WORK},
+    {"Memcpy", 6, KINETO_WORK},
+    {"Memset", 6, KINETO_WORK},
+    {"Runtime", 7, KINETO_LAUNCH},
+    {"Operator", 8, KINETO_OPERATOR},
 };
 
-static event_kind kind_of(trace_json_slice category)
+static kineto_kind kind_of(trace_json_slice category)
 {
-    if (!trace_json_is_string(category)) return EVENT_OTHER;
+    if (!trace_json_is_string(category)) return KINETO_OTHER;
     for (size_t each = 0; each < sizeof kinds / sizeof kinds[0]; each++) {
         const size_t length = kinds[each].length;
         if (category.length == length + 2 &&
@@ -73,7 +63,7 @@ static event_kind kind_of(trace_json_slice category)
             return kinds[each].kind;
         }
     }
-    return EVENT_OTHER;
+    return KINETO_OTHER;
 }
 
 static status event_error(const reader *reading, const trace_json_event *event, const char *key,
@@ -124,17 +114,6 @@ static kineto_thread thread_of(const trace_json_event *event)
     return (kineto_thread){process, hash_of(process * 31, event->tid)};
 }
 
-static status read_annotation(reader *reading, const trace_json_event *event, error_message *err)
-{
-    char name[KINETO_NAME_BYTES];
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
-    trace_json_text(event->name, name, sizeof name);
-    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    return kineto_collect_annotation(&reading->collector, name, thread_of(event), begin_ns, end_ns,
-                                     err);
-}
-
 /// @return false, number untouched: there is no such number
 static bool read_number(trace_json_slice value, uint32_t *number)
 {
@@ -145,15 +124,6 @@ static bool read_number(trace_json_slice value, uint32_t *number)
     return true;
 }
 
-static status read_launch(reader *reading, const trace_json_event *event, error_message *err)
-{
-    int64_t begin_ns = 0;
-    uint32_t correlation = 0;
-    if (!read_number(trace_json_find(event->args, "correlation"), &correlation)) return STATUS_OK;
-    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
-}
-
 static bool begins_with(trace_json_slice name, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -161,82 +131,9 @@ static bool begins_with(trace_json_slice name, const char *prefix)
            memcmp(name.bytes + 1, prefix, length) == 0;
 }
 
-static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
-{
-    kineto_work work = {.key = KINETO_NO_CORRELATION};
-    read_number(trace_json_find(event->args, "correlation"), &work.key);
-    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
-    const trace_json_slice name = event->name;
-    if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
-        work.flags = KINETO_COMMUNICATION;
-    }
-    return kineto_collect_work(&reading->collector, &work, err);
-}
-
 static bool is_autograd(const trace_json_event *event)
 {
     return begins_with(event->name, "autograd::engine::evaluate_function");
-}
-
-/// An operator that lies within the last outermost one of its thread adds nothing.
-static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
-{
-    kineto_work work = {.key = kineto_collect_thread(&reading->collector, thread_of(event))};
-    if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
-    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
-    kineto_work *last = &reading->last_work[work.key];
-    if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
-    *last = work;
-    if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
-        begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
-        work.flags = KINETO_COMMUNICATION;
-    }
-    return kineto_collect_work(&reading->collector, &work, err);
-}
-
-static status read_backward(reader *reading, const trace_json_event *event, error_message *err)
-{
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
-    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    kineto_collect_backward(&reading->collector, thread_of(event), begin_ns, end_ns);
-    return STATUS_OK;
-}
-
-/// An arrow of the profiler from a forward operator to its backward.
-static status read_flow(reader *reading, const trace_json_event *event, error_message *err)
-{
-    const bool is_target = trace_json_equals(event->phase, "f");
-    uint32_t number = 0;
-    int64_t begin_ns = 0;
-    if (!read_number(event->id, &number)) return STATUS_OK;
-    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_target, number, thread_of(event), begin_ns);
-    return STATUS_OK;
-}
-
-/// Operators of one sequence number are a forward and its backward.
-static status read_sequence(reader *reading, const trace_json_event *event, error_message *err)
-{
-    uint32_t number = 0;
-    int64_t begin_ns = 0;
-    if (!read_number(trace_json_find(event->args, "Sequence number"), &number)) return STATUS_OK;
-    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_autograd(event), number, thread_of(event),
-                        begin_ns);
-    return STATUS_OK;
-}
-
-static status read_span(reader *reading, const trace_json_event *event, bool is_operator,
-                        error_message *err)
-{
-    char name[KINETO_NAME_BYTES];
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
-    trace_json_text(event->name, name, sizeof name);
-    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    kineto_collect_span(&reading->collector, name, is_operator, thread_of(event), begin_ns, end_ns);
-    return STATUS_OK;
 }
 
 static bool is_module(const trace_json_event *event)
@@ -245,10 +142,20 @@ static bool is_module(const trace_json_event *event)
 }
 
 /// Of Python's functions, modules and garbage collection say something.
-static bool is_python_wanted(const trace_json_event *event)
+static kineto_kind kind_of_python(const trace_json_event *event)
 {
-    return is_module(event) || begins_with(event->name, "Python GC") ||
-           begins_with(event->name, "gc.collect");
+    if (is_module(event)) return KINETO_UNKNOWN;
+    const bool is_collection =
+        begins_with(event->name, "Python GC") || begins_with(event->name, "gc.collect");
+    return is_collection ? KINETO_ANNOTATION : KINETO_OTHER;
+}
+
+/// An arrow of the profiler from a forward operator to its backward.
+static kineto_kind kind_of_flow(const trace_json_event *event)
+{
+    if (!trace_json_equals(event->category, "fwdbwd")) return KINETO_OTHER;
+    if (trace_json_equals(event->phase, "s")) return KINETO_SOURCE;
+    return trace_json_equals(event->phase, "f") ? KINETO_TARGET : KINETO_OTHER;
 }
 
 /// What read_event reads; notes its kind.
@@ -256,53 +163,98 @@ static bool is_event_wanted(void *context, const trace_json_event *event)
 {
     reader *reading = context;
     const bool is_complete = trace_json_equals(event->phase, "X");
-    const event_kind kind = is_complete ? kind_of(event->category) : EVENT_FLOW;
+    kineto_kind kind = is_complete ? kind_of(event->category) : kind_of_flow(event);
+    if (reading->pass != PASS_ALL) return kind == KINETO_OPERATOR;
+    if (kind == KINETO_UNKNOWN) kind = kind_of_python(event);
+    if (kind == KINETO_OPERATOR) kind = is_autograd(event) ? KINETO_BACKWARD : KINETO_OTHER;
     reading->kind = kind;
-    if (reading->pass != PASS_ALL) return kind == EVENT_CPU_OPERATOR;
-    if (kind == EVENT_PYTHON) return is_python_wanted(event);
-    if (kind == EVENT_CPU_OPERATOR) return is_autograd(event);
-    if (kind != EVENT_FLOW) return kind != EVENT_OTHER;
-    return trace_json_equals(event->category, "fwdbwd") &&
-           (trace_json_equals(event->phase, "f") || trace_json_equals(event->phase, "s"));
+    return kind != KINETO_OTHER;
 }
 
-/// An operator of the CPU.
+/// An operator of a CPU that is the device. One that lies within the last outermost one of its
+/// thread adds nothing.
+static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
+{
+    kineto_event work = {.kind = KINETO_WORK};
+    work.number = kineto_collect_thread(&reading->collector, thread_of(event));
+    if (work.number >= reading->thread_count) return STATUS_OK;
+    kineto_span *last = &reading->last_work[work.number];
+    if (last->number == 0) return STATUS_OK;
+    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
+    if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
+    last->begin_ns = work.begin_ns;
+    last->end_ns = work.end_ns;
+    if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
+        begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
+        work.flags = KINETO_COMMUNICATION;
+    }
+    return kineto_collect(&reading->collector, &work, err);
+}
+
+/// What happens at a moment and has a number by which something else finds it: launches and both
+/// ends of links.
+static status read_moment(reader *reading, const trace_json_event *event, kineto_kind kind,
+                          trace_json_slice number, error_message *err)
+{
+    kineto_event found = {.kind = kind};
+    if (!read_number(number, &found.number)) return STATUS_OK;
+    TRY(read_time(reading, event, "ts", event->ts, &found.begin_ns, err));
+    found.thread = thread_of(event);
+    return kineto_collect(&reading->collector, &found, err);
+}
+
+/// What lasts and has a name.
+static status read_stretch(reader *reading, const trace_json_event *event, kineto_kind kind,
+                           error_message *err)
+{
+    char name[KINETO_NAME_BYTES];
+    kineto_event found = {.kind = kind, .name = name, .thread = thread_of(event)};
+    if (kind != KINETO_BACKWARD) trace_json_text(event->name, name, sizeof name);
+    TRY(read_interval(reading, event, &found.begin_ns, &found.end_ns, err));
+    return kineto_collect(&reading->collector, &found, err);
+}
+
+static status read_work(reader *reading, const trace_json_event *event, error_message *err)
+{
+    kineto_event work = {.kind = KINETO_WORK, .number = KINETO_NO_CORRELATION};
+    const trace_json_slice name = event->name;
+    read_number(trace_json_find(event->args, "correlation"), &work.number);
+    TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
+    if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
+        work.flags = KINETO_COMMUNICATION;
+    }
+    return kineto_collect(&reading->collector, &work, err);
+}
+
+/// An operator of the CPU, in a later reading. Those of one sequence number are a forward and its
+/// backward.
 static status read_operator(reader *reading, const trace_json_event *event, error_message *err)
 {
-    switch (reading->pass) {
-    case PASS_ALL:
-        return read_backward(reading, event, err);
-    case PASS_CPU:
-        return read_cpu_op(reading, event, err);
-    case PASS_OPERATORS:
-        if (reading->has_sequences) TRY(read_sequence(reading, event, err));
-        return is_autograd(event) ? STATUS_OK : read_span(reading, event, true, err);
-    case PASS_SEQUENCE:
-        break;
+    const bool is_backward = is_autograd(event);
+    if (reading->pass == PASS_CPU) return read_cpu_op(reading, event, err);
+    if (reading->pass == PASS_SEQUENCE || reading->has_sequences) {
+        TRY(read_moment(reading, event, is_backward ? KINETO_TARGET : KINETO_SOURCE,
+                        trace_json_find(event->args, "Sequence number"), err));
     }
-    return read_sequence(reading, event, err);
+    if (reading->pass == PASS_SEQUENCE || is_backward) return STATUS_OK;
+    return read_stretch(reading, event, KINETO_OPERATOR, err);
 }
 
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)
 {
+    if (reading->pass != PASS_ALL) return read_operator(reading, event, err);
     switch (reading->kind) {
-    case EVENT_FLOW:
-        return read_flow(reading, event, err);
-    case EVENT_ANNOTATION:
-        return read_annotation(reading, event, err);
-    case EVENT_LAUNCH:
-        return read_launch(reading, event, err);
-    case EVENT_DEVICE:
-        return read_device_op(reading, event, err);
-    case EVENT_PYTHON:
-        return is_module(event) ? read_span(reading, event, false, err)
-                                : read_annotation(reading, event, err);
-    case EVENT_CPU_OPERATOR:
-        return read_operator(reading, event, err);
-    case EVENT_OTHER:
-        break;
+    case KINETO_SOURCE:
+    case KINETO_TARGET:
+        return read_moment(reading, event, reading->kind, event->id, err);
+    case KINETO_LAUNCH:
+        return read_moment(reading, event, KINETO_LAUNCH,
+                           trace_json_find(event->args, "correlation"), err);
+    case KINETO_WORK:
+        return read_work(reading, event, err);
+    default:
+        return read_stretch(reading, event, reading->kind, err);
     }
-    return STATUS_OK;
 }
 
 static status small_int(const reader *reading, trace_json_slice value, const char *what, int max,
@@ -357,6 +309,8 @@ static status read_items(reader *reading, trace_json_stream *json, error_message
             TRY(read_member(reading, &item, err));
             break;
         case TRACE_JSON_END:
+            reading->recording->event_count = item.event_count;
+            reading->recording->malformed_count = item.malformed_count;
             return STATUS_OK;
         }
     }
@@ -371,12 +325,9 @@ static status read_file(reader *reading, error_message *err)
     TRY(source->bytes != NULL
             ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
-    trace_json_stream *json = trace_json_open(stream, source->path);
-    trace_json_select(json, is_event_wanted, reading);
+    trace_json_stream *json = trace_json_open(stream, source->path, is_event_wanted, reading);
     const status result = read_items(reading, json, err);
     if (result == STATUS_OK) {
-        recording->malformed_count = trace_json_malformed_count(json);
-        recording->event_count = trace_json_event_count(json);
         recording->input = trace_stream_input(stream);
         recording->input.path = source->path;
     }
@@ -394,23 +345,22 @@ static bool is_standard_input(const reader *reading)
 static status read_cpu(reader *reading, error_message *err)
 {
     kineto_events *events = &reading->collector.events;
+    const kineto_list *targets = &events->lists[KINETO_TARGET];
     const size_t thread_count = events->thread_count;
     if (is_standard_input(reading)) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
     }
-    reading->is_annotated =
-        arena_array(events->memory, thread_count, sizeof *reading->is_annotated);
     reading->last_work = arena_array(events->memory, thread_count, sizeof *reading->last_work);
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
     for (size_t mark = 0; mark < events->mark_count; mark++) {
-        reading->is_annotated[events->marks[mark].thread] = true;
+        reading->last_work[events->marks[mark].thread].number = 1;
     }
-    for (size_t target = 0; target < events->target_count; target++) {
-        reading->is_annotated[events->targets[target].thread] = true;
+    for (size_t target = 0; target < targets->count; target++) {
+        reading->last_work[targets->spans[target].thread].number = 1;
     }
     reading->thread_count = (uint32_t)thread_count;
     reading->pass = PASS_CPU;
@@ -422,8 +372,9 @@ static status read_cpu(reader *reading, error_message *err)
 static status read_sequences(reader *reading, error_message *err)
 {
     const kineto_events *events = &reading->collector.events;
-    if (trace_kineto_has_backward(events) || events->target_count > 0) return STATUS_OK;
-    if (is_standard_input(reading) || events->backward_count == 0) return STATUS_OK;
+    if (trace_kineto_has_backward(events) || events->lists[KINETO_TARGET].count > 0)
+        return STATUS_OK;
+    if (is_standard_input(reading) || events->lists[KINETO_BACKWARD].count == 0) return STATUS_OK;
     if (reading->has_sequences) return STATUS_OK;
     reading->pass = PASS_SEQUENCE;
     return read_file(reading, err);
@@ -433,12 +384,13 @@ static status read_sequences(reader *reading, error_message *err)
 static status find_structure(reader *reading, error_message *err)
 {
     if (reading->source->map != NULL) return STATUS_OK;
-    if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
-        reading->has_sequences = reading->collector.events.target_count == 0;
+    const int64_t group = trace_kineto_layer_group(&reading->collector);
+    if (group < 0 && !is_standard_input(reading)) {
+        reading->has_sequences = reading->collector.events.lists[KINETO_TARGET].count == 0;
         reading->pass = PASS_OPERATORS;
         TRY(read_file(reading, err));
     }
-    return trace_kineto_find_structure(&reading->collector, err);
+    return trace_kineto_find_structure(&reading->collector, group, err);
 }
 
 static status read_and_sum(reader *reading, error_message *err)
@@ -463,11 +415,13 @@ status trace_kineto_read(const trace_profile_source *source, arena *memory,
                          trace_recording *recording, error_message *err)
 {
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
-    reader reading = {.source = source,
-                      .recording = &made,
-                      .collector = {.map = source->map,
-                                    .recording = &made,
-                                    .events = {.path = source->path, .memory = memory}}};
+    reader reading = {
+        .source = source,
+        .recording = &made,
+        .collector = {
+            .map = source->map,
+            .recording = &made,
+            .events = {.path = source->path, .memory = memory, .scratch = arena_create(1 << 16)}}};
     const status result = read_and_sum(&reading, err);
     kineto_collector_free(&reading.collector);
     if (result == STATUS_OK) *recording = made;

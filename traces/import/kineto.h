@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "traces/import/phase_map.h"
+#include "traces/import/annotation.h"
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 
@@ -115,11 +115,11 @@ typedef struct trace_profile_source {
 /// the CPU are told apart from the annotations only then. So is one whose backwards or layers are
 /// to be found by operators.
 ///
-/// Time O(bytes + n log n). Memory: a fixed 4 MiB, and 24 bytes per operator of the backward, 32
-/// per arrow, 32 per module (per outermost operator, where those are the layers) and 160 per
+/// Time O(bytes + n log n). Memory: a fixed 4 MiB, and 32 bytes per operator of the backward, per
+/// end of an arrow and per module (per outermost operator, where those are the layers) and 200 per
 /// annotation that is known, up to twice that while they grow and are sorted; nothing for the other
 /// events. Launches and what ran on the device (outermost CPU operators inside the annotated
-/// threads, where there is no device) are sorted by sorters: 32 bytes of TMPDIR per launch, 64 per
+/// threads, where there is no device) are sorted by sorters: 16 bytes of TMPDIR per launch, 64 per
 /// operation.
 ///
 /// @param recording untouched on failure

@@ -3,29 +3,64 @@
 #include "base/arena.h"
 #include "base/file.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void kineto_sort(void *items, size_t count, size_t item_bytes,
-                 int (*compare)(const void *, const void *))
+void kineto_list_add(kineto_list *list, kineto_span span)
 {
-    if (count > 0) qsort(items, count, item_bytes, compare);
+    list->spans = memory_grow(list->spans, list->count, sizeof span);
+    list->spans[list->count++] = span;
 }
 
-int kineto_compare_stretches(const void *a, const void *b)
+void kineto_list_sort(kineto_list *list, int (*compare)(const void *, const void *))
 {
-    const kineto_stretch *left = a;
-    const kineto_stretch *right = b;
+    if (list->count > 0) qsort(list->spans, list->count, sizeof *list->spans, compare);
+}
+
+size_t kineto_list_place(const kineto_list *list, kineto_span key,
+                         int (*compare)(const void *, const void *))
+{
+    return sorted_place(list->spans, list->count, sizeof key, &key, compare);
+}
+
+int kineto_compare_times(const void *a, const void *b)
+{
+    const kineto_span *left = a;
+    const kineto_span *right = b;
     if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
     if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
     return (left->number > right->number) - (left->number < right->number);
 }
 
-int kineto_stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
+int kineto_compare_threads(const void *a, const void *b)
 {
-    const kineto_stretch last = {moment_ns, INT64_MAX, INT32_MAX};
-    return (int)sorted_place(stretches, count, sizeof last, &last, kineto_compare_stretches) - 1;
+    const kineto_span *left = a;
+    const kineto_span *right = b;
+    if (left->thread != right->thread) return left->thread < right->thread ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
+    return (left->group > right->group) - (left->group < right->group);
+}
+
+int kineto_compare_groups(const void *a, const void *b)
+{
+    const kineto_span *left = a;
+    const kineto_span *right = b;
+    if (left->group != right->group) return left->group < right->group ? -1 : 1;
+    return (left->begin_ns > right->begin_ns) - (left->begin_ns < right->begin_ns);
+}
+
+int kineto_span_at(const kineto_list *list, int64_t moment_ns)
+{
+    const kineto_span last = {moment_ns, INT64_MAX, .number = INT32_MAX};
+    return (int)kineto_list_place(list, last, kineto_compare_times) - 1;
+}
+
+bool kineto_is_inside(const kineto_span *span, const kineto_span *last)
+{
+    return last != NULL && last->thread == span->thread && span->begin_ns < last->end_ns;
 }
 
 static struct kineto_slot *numbering_slot(const kineto_numbering *table, uint64_t key)
@@ -101,23 +136,25 @@ static bool is_of_framework(const char *name)
     return has_prefix(name, strlen(name), prefixes);
 }
 
-/// Names under which a thread of PyTorch does other things than launch.
-static bool is_pause(const char *name, trace_gap *pause)
+/// What a name says before anybody asks for layers; the number of a step or pause with it.
+static kineto_kind kind_of(const trace_phase_map *map, const char *name, int *number)
 {
+    if (trace_annotation_is_step(name, number)) return KINETO_STEP;
     if (strncmp(name, "enumerate(DataLoader)", 21) == 0) {
-        *pause = TRACE_GAP_LOADING;
-    } else if (strcmp(name, "Python GC") == 0 || strncmp(name, "gc.collect", 10) == 0) {
-        *pause = TRACE_GAP_COLLECTION;
-    } else {
-        return false;
+        *number = TRACE_GAP_LOADING;
+        return KINETO_PAUSE;
     }
-    return true;
+    if (strcmp(name, "Python GC") == 0 || strncmp(name, "gc.collect", 10) == 0) {
+        *number = TRACE_GAP_COLLECTION;
+        return KINETO_PAUSE;
+    }
+    if (map != NULL && trace_phase_map_is_scope(map, name)) return KINETO_SCOPE;
+    return KINETO_ANNOTATION;
 }
 
 /// Keeps the first few names that nobody knows, for a message.
 static void note_unknown(kineto_collector *collector, const char *name)
 {
-    if (is_of_framework(name)) return;
     for (int known = 0; known < collector->unknown_count; known++) {
         if (strcmp(collector->unknown[known], name) == 0) return;
     }
@@ -125,50 +162,82 @@ static void note_unknown(kineto_collector *collector, const char *name)
     memcpy(collector->unknown[collector->unknown_count++], name, strlen(name) + 1);
 }
 
-static void append_stretch(kineto_stretch **stretches, size_t *count, int64_t begin_ns,
-                           int64_t end_ns, int number)
+static bool contains(const char *name, const char *word)
 {
-    *stretches = memory_grow(*stretches, *count, sizeof **stretches);
-    (*stretches)[(*count)++] = (kineto_stretch){begin_ns, end_ns, number};
+    for (; *name != '\0'; name++) {
+        size_t at = 0;
+        while (word[at] != '\0' && tolower((unsigned char)name[at]) == word[at]) {
+            at++;
+        }
+        if (word[at] == '\0') return true;
+    }
+    return false;
 }
 
-status kineto_collect_annotation(kineto_collector *collector, const char *name,
-                                 kineto_thread thread, int64_t begin_ns, int64_t end_ns,
+static kineto_span_role role_of(const char *name)
+{
+    if (strncmp(name, "nn.Module: ", 11) == 0) return KINETO_SPAN_MODULE;
+    if (contains(name, "backward")) return KINETO_SPAN_BACKWARD;
+    return contains(name, "forward") ? KINETO_SPAN_FORWARD : KINETO_SPAN_OTHER;
+}
+
+/// The last number in a name, -1: none, and the name without it.
+static int number_of(const char *name, char group[KINETO_NAME_BYTES])
+{
+    size_t end = strlen(name);
+    while (end > 0 && !isdigit((unsigned char)name[end - 1])) {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && isdigit((unsigned char)name[begin - 1])) {
+        begin--;
+    }
+    snprintf(group, KINETO_NAME_BYTES, "%.*s#%s", (int)begin, name, name + end);
+    if (end == begin || end - begin > 5) return -1;
+    const long number = strtol(name + begin, NULL, 10);
+    return number < TRACE_LAYERS_MAX ? (int)number : -1;
+}
+
+/// Adds a span of a thread to its list. An operator is one of its own group per name.
+static void add_span(kineto_collector *collector, kineto_kind kind, const kineto_event *event)
+{
+    char group[KINETO_NAME_BYTES];
+    kineto_span span = {event->begin_ns, event->end_ns, .group = event->number, .number = -1};
+    if (kind == KINETO_OPERATOR) {
+        numbering_find(&collector->groups, key_of(event->name), &span.group);
+    } else if (kind == KINETO_UNKNOWN) {
+        span.role = role_of(event->name);
+        span.number = number_of(event->name, group);
+        numbering_find(&collector->groups, key_of(group), &span.group);
+    }
+    span.thread = kineto_collect_thread(collector, event->thread);
+    kineto_list_add(&collector->events.lists[kind], span);
+}
+
+static status collect_annotation(kineto_collector *collector, const kineto_event *event,
                                  error_message *err)
 {
-    kineto_events *events = &collector->events;
-    int step = 0;
+    int number = 0;
     bool is_known = false;
-    trace_gap pause = TRACE_GAP_HOST;
     trace_annotation annotation = {0};
-    if (trace_annotation_is_step(name, &step)) {
-        append_stretch(&events->steps, &events->step_count, begin_ns, end_ns, step);
+    const kineto_kind kind = kind_of(collector->map, event->name, &number);
+    if (kind != KINETO_ANNOTATION) {
+        const kineto_span span = {event->begin_ns, event->end_ns, .number = number};
+        kineto_list_add(&collector->events.lists[kind], span);
         return STATUS_OK;
     }
-    if (is_pause(name, &pause)) {
-        append_stretch(&events->pauses, &events->pause_count, begin_ns, end_ns, (int)pause);
-        return STATUS_OK;
-    }
-    if (collector->map != NULL && trace_phase_map_is_scope(collector->map, name)) {
-        append_stretch(&events->scopes, &events->scope_count, begin_ns, end_ns, 0);
-        return STATUS_OK;
-    }
-    if (collector->map != NULL) {
-        TRY(trace_phase_map_apply(collector->map, name, &annotation, &is_known, err));
-    }
-    if (!is_known) is_known = trace_annotation_parse(name, &annotation);
+    TRY(trace_annotation_read(collector->map, event->name, &annotation, &is_known, err));
     if (!is_known) {
-        note_unknown(collector, name);
-        if (!is_of_framework(name)) {
-            kineto_collect_span(collector, name, false, thread, begin_ns, end_ns);
-        }
+        if (is_of_framework(event->name)) return STATUS_OK;
+        note_unknown(collector, event->name);
+        add_span(collector, KINETO_UNKNOWN, event);
         return STATUS_OK;
     }
     if (annotation.count != TRACE_COUNT_NONE) {
-        numbering_find(&collector->names, key_of(name), &annotation.name);
+        numbering_find(&collector->names, key_of(event->name), &annotation.name);
     }
-    return kineto_collect_mark(collector, &annotation, kineto_collect_thread(collector, thread),
-                               begin_ns, end_ns, err);
+    const uint32_t thread = kineto_collect_thread(collector, event->thread);
+    return kineto_collect_mark(collector, &annotation, thread, event->begin_ns, event->end_ns, err);
 }
 
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
@@ -204,64 +273,28 @@ status kineto_collect_mark(kineto_collector *collector, const trace_annotation *
     return STATUS_OK;
 }
 
-void kineto_collect_span(kineto_collector *collector, const char *name, bool is_operator,
-                         kineto_thread thread, int64_t begin_ns, int64_t end_ns)
-{
-    kineto_events *events = &collector->events;
-    char group[KINETO_NAME_BYTES];
-    kineto_span span = {.begin_ns = begin_ns, .end_ns = end_ns};
-    span.role = is_operator ? KINETO_SPAN_OTHER : kineto_span_role_of(name);
-    span.number = kineto_span_number(name, group);
-    numbering_find(&collector->groups, key_of(is_operator ? name : group), &span.group);
-    span.thread = kineto_collect_thread(collector, thread);
-    kineto_span **spans = is_operator ? &events->operators : &events->spans;
-    size_t *count = is_operator ? &events->operator_count : &events->span_count;
-    *spans = memory_grow(*spans, *count, sizeof **spans);
-    (*spans)[(*count)++] = span;
-}
-
-int kineto_compare_times(const void *a, const void *b)
+static int compare_launches(const void *a, const void *b)
 {
     const kineto_launch *left = a;
     const kineto_launch *right = b;
+    if (left->correlation != right->correlation) {
+        return left->correlation < right->correlation ? -1 : 1;
+    }
     return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
 }
 
-status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
-                             kineto_thread thread, int64_t begin_ns, error_message *err)
+static status collect_launch(kineto_collector *collector, const kineto_event *event,
+                             error_message *err)
 {
     kineto_events *events = &collector->events;
-    kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
+    kineto_launch launch = {.ts_ns = event->begin_ns, .correlation = event->number};
     const bool is_first = events->launches == NULL;
-    if (is_first) events->launches = sorter_create(sizeof launch, kineto_compare_times);
-    if (is_first || begin_ns < events->first_launch_ns) events->first_launch_ns = begin_ns;
-    if (is_first || begin_ns > events->last_launch_ns) events->last_launch_ns = begin_ns;
-    launch.thread = kineto_collect_thread(collector, thread);
+    if (is_first) events->launches = sorter_create(sizeof launch, compare_launches);
+    if (is_first || launch.ts_ns < events->first_launch_ns) events->first_launch_ns = launch.ts_ns;
+    if (is_first || launch.ts_ns > events->last_launch_ns) events->last_launch_ns = launch.ts_ns;
+    launch.thread = kineto_collect_thread(collector, event->thread);
     events->runners[launch.thread].launch_count++;
     return sorter_put(events->launches, &launch, err);
-}
-
-void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
-                         kineto_thread thread, int64_t begin_ns)
-{
-    kineto_events *events = &collector->events;
-    kineto_launch **links = is_target ? &events->targets : &events->sources;
-    size_t *count = is_target ? &events->target_count : &events->source_count;
-    kineto_launch link = {.ts_ns = begin_ns, .correlation = number};
-    link.thread = kineto_collect_thread(collector, thread);
-    *links = memory_grow(*links, *count, sizeof **links);
-    (*links)[(*count)++] = link;
-}
-
-void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
-                             int64_t end_ns)
-{
-    kineto_events *events = &collector->events;
-    kineto_work backward = {.begin_ns = begin_ns, .end_ns = end_ns};
-    backward.key = kineto_collect_thread(collector, thread);
-    events->backwards =
-        memory_grow(events->backwards, events->backward_count, sizeof *events->backwards);
-    events->backwards[events->backward_count++] = backward;
 }
 
 bool kineto_is_communication(const char *name, size_t length)
@@ -282,11 +315,28 @@ static int compare_works(const void *a, const void *b)
     return (left->flags > right->flags) - (left->flags < right->flags);
 }
 
-status kineto_collect_work(kineto_collector *collector, const kineto_work *work, error_message *err)
+static status collect_work(kineto_events *events, const kineto_event *event, error_message *err)
 {
-    kineto_events *events = &collector->events;
-    if (events->works == NULL) events->works = sorter_create(sizeof *work, compare_works);
-    return sorter_put(events->works, work, err);
+    const kineto_work work = {event->begin_ns, event->end_ns, event->number, event->flags};
+    if (events->works == NULL) events->works = sorter_create(sizeof work, compare_works);
+    return sorter_put(events->works, &work, err);
+}
+
+status kineto_collect(kineto_collector *collector, const kineto_event *event, error_message *err)
+{
+    switch (event->kind) {
+    case KINETO_ANNOTATION:
+        return collect_annotation(collector, event, err);
+    case KINETO_LAUNCH:
+        return collect_launch(collector, event, err);
+    case KINETO_WORK:
+        return collect_work(&collector->events, event, err);
+    case KINETO_OTHER:
+        return STATUS_OK;
+    default:
+        add_span(collector, event->kind, event);
+        return STATUS_OK;
+    }
 }
 
 static status nothing_known(const kineto_collector *collector, error_message *err)
@@ -332,8 +382,7 @@ status kineto_collect_sum(kineto_collector *collector, error_message *err)
     const int layers = collector->map != NULL ? trace_phase_map_layers(collector->map) : 0;
     recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
     TRY(trace_kineto_resolve(events, layers, recording, err));
-    TRY(recording->on_device ? trace_kineto_attribute_device(events, recording, err)
-                             : trace_kineto_attribute_cpu(events, recording, err));
+    TRY(trace_kineto_attribute(events, recording, err));
     recording->windows =
         arena_array(events->memory, events->mark_count, sizeof *recording->windows);
     recording->input.path = arena_string(events->memory, events->path);
@@ -347,20 +396,16 @@ status kineto_collect_sum(kineto_collector *collector, error_message *err)
 void kineto_collector_free(kineto_collector *collector)
 {
     kineto_events *events = &collector->events;
-    free(events->steps);
-    free(events->scopes);
-    free(events->pauses);
+    for (int kind = 0; kind < KINETO_LISTS; kind++) {
+        free(events->lists[kind].spans);
+    }
     free(events->marks);
-    free(events->spans);
-    free(events->operators);
     sorter_destroy(events->launches);
-    free(events->sources);
-    free(events->targets);
-    free(events->backwards);
     sorter_destroy(events->works);
     free(events->runners);
     free(collector->threads.slots);
     free(collector->processes.slots);
     free(collector->names.slots);
     free(collector->groups.slots);
+    arena_destroy(events->scratch);
 }

@@ -22,8 +22,8 @@ typedef struct cover_queue {
 struct kineto_gaps {
     const kineto_events *events;
     trace_recording *recording;
-    kineto_stretch *stretches; // [recording->iteration_count] of the host, by begin; number: place
-    bool may_wait;             // what comes before an op may be waiting for another rank
+    kineto_list stretches; // of the host, one per iteration, by begin; number: its place
+    bool may_wait;         // what comes before an op may be waiting for another rank
     size_t next_pause;
     cover_queue compute;
     cover_queue communication;
@@ -59,16 +59,14 @@ static const cover *queue_top(cover_queue *queue, int64_t now_ns)
 /// The iterations that cells are of, which are sorted by them.
 static void list_iterations(trace_recording *recording, arena *memory)
 {
-    const trace_cell *cells = recording->cells;
-    int count = 0;
     for (int cell = 0; cell < recording->cell_count; cell++) {
-        count += cell == 0 || cells[cell].iteration != cells[cell - 1].iteration;
-    }
-    recording->iterations = arena_array(memory, (size_t)count, sizeof *recording->iterations);
-    for (int cell = 0; cell < recording->cell_count; cell++) {
-        if (cell > 0 && cells[cell].iteration == cells[cell - 1].iteration) continue;
-        recording->iterations[recording->iteration_count++] = (trace_iteration_time){
-            .iteration = cells[cell].iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+        const int iteration = recording->cells[cell].iteration;
+        if (cell > 0 && iteration == recording->cells[cell - 1].iteration) continue;
+        const size_t count = (size_t)recording->iteration_count++;
+        recording->iterations =
+            arena_grow(memory, recording->iterations, count, sizeof *recording->iterations);
+        recording->iterations[count] = (trace_iteration_time){
+            .iteration = iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
     }
 }
 
@@ -99,12 +97,12 @@ static void find_stretches(kineto_gaps *gaps)
 {
     const kineto_events *events = gaps->events;
     trace_recording *recording = gaps->recording;
-    const bool by_steps = events->step_count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
-    for (size_t step = 0; by_steps && step < events->step_count; step++) {
-        const int place = trace_recording_place(recording, events->steps[step].number);
-        if (place < 0) continue;
-        widen(&recording->iterations[place], events->steps[step].begin_ns,
-              events->steps[step].end_ns);
+    const kineto_list *steps = &events->lists[KINETO_STEP];
+    const bool by_steps = steps->count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
+    for (size_t at = 0; by_steps && at < steps->count; at++) {
+        const kineto_span *step = &steps->spans[at];
+        const int place = trace_recording_place(recording, step->number);
+        if (place >= 0) widen(&recording->iterations[place], step->begin_ns, step->end_ns);
     }
     for (size_t mark = 0; !by_steps && mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
@@ -112,13 +110,12 @@ static void find_stretches(kineto_gaps *gaps)
         if (place < 0) continue;
         widen(&recording->iterations[place], window->begin_ns, window->end_ns);
     }
-    const size_t count = (size_t)recording->iteration_count;
-    gaps->stretches = memory_array(count + 1, sizeof *gaps->stretches);
-    for (size_t place = 0; place < count; place++) {
+    for (int place = 0; place < recording->iteration_count; place++) {
         const trace_iteration_time *each = &recording->iterations[place];
-        gaps->stretches[place] = (kineto_stretch){each->begin_ns, each->end_ns, (int)place};
+        const kineto_span stretch = {each->begin_ns, each->end_ns, .number = place};
+        kineto_list_add(&gaps->stretches, stretch);
     }
-    qsort(gaps->stretches, count, sizeof *gaps->stretches, kineto_compare_stretches);
+    kineto_list_sort(&gaps->stretches, kineto_compare_times);
 }
 
 kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *recording)
@@ -132,14 +129,8 @@ kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *rec
     begun->current = -1;
     list_iterations(recording, events->memory);
     find_stretches(begun);
-    begun->now_ns = recording->iteration_count > 0 ? begun->stretches[0].begin_ns : INT64_MAX;
+    begun->now_ns = recording->iteration_count > 0 ? begun->stretches.spans[0].begin_ns : INT64_MAX;
     return begun;
-}
-
-/// As kineto_stretch_at of the iterations. One that is over counts too: the device may lag behind.
-static int stretch_at(const kineto_gaps *gaps, int64_t moment_ns)
-{
-    return kineto_stretch_at(gaps->stretches, (size_t)gaps->recording->iteration_count, moment_ns);
 }
 
 static const kineto_mark *mark_at(const kineto_gaps *gaps, uint32_t mark)
@@ -235,9 +226,9 @@ static void divide_gap(kineto_gaps *gaps, uint32_t owner, uint32_t next, int pla
 /// The host's part of a gap, until end_ns: pauses that are known, and the rest.
 static void divide_host(kineto_gaps *gaps, uint32_t owner, uint32_t next, int place, int64_t end_ns)
 {
-    const kineto_events *events = gaps->events;
-    while (gaps->next_pause < events->pause_count) {
-        const kineto_stretch *pause = &events->pauses[gaps->next_pause];
+    const kineto_list *pauses = &gaps->events->lists[KINETO_PAUSE];
+    while (gaps->next_pause < pauses->count) {
+        const kineto_span *pause = &pauses->spans[gaps->next_pause];
         if (pause->begin_ns >= end_ns) break;
         if (pause->begin_ns > gaps->now_ns) {
             divide_gap(gaps, owner, next, place, TRACE_GAP_HOST, pause->begin_ns);
@@ -285,8 +276,9 @@ static void divide_in_iteration(kineto_gaps *gaps, uint32_t next, int place, int
 static void divide_idle(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_ns, int64_t end_ns)
 {
     while (gaps->now_ns < end_ns) {
-        const int at = stretch_at(gaps, gaps->now_ns);
-        const kineto_stretch *stretch = &gaps->stretches[at];
+        // One that is over counts too: the device may lag behind.
+        const int at = kineto_span_at(&gaps->stretches, gaps->now_ns);
+        const kineto_span *stretch = &gaps->stretches.spans[at];
         // The device lags behind: the gap is of the iteration that is still to run.
         if (of >= 0 && gaps->recording->iterations[of].begin_ns < stretch->begin_ns) {
             divide_in_iteration(gaps, next, of, ready_ns, end_ns);
@@ -294,7 +286,7 @@ static void divide_idle(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_
         }
         const bool is_over = gaps->now_ns >= stretch->end_ns && stretch->number != of;
         const bool is_last = at + 1 == gaps->recording->iteration_count;
-        int64_t until_ns = is_last ? INT64_MAX : gaps->stretches[at + 1].begin_ns;
+        int64_t until_ns = is_last ? INT64_MAX : gaps->stretches.spans[at + 1].begin_ns;
         if (gaps->now_ns < stretch->end_ns) until_ns = least(until_ns, stretch->end_ns);
         until_ns = least(until_ns, end_ns);
         if (is_over) {
@@ -329,9 +321,9 @@ void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run)
     int place =
         found != NULL ? trace_recording_place(gaps->recording, found->window.iteration) : -1;
     if (place < 0) {
-        const int at = stretch_at(gaps, run->ready_ns);
-        if (at < 0 || run->ready_ns > gaps->stretches[at].end_ns) return; // of no iteration
-        place = gaps->stretches[at].number;
+        const int at = kineto_span_at(&gaps->stretches, run->ready_ns);
+        if (at < 0 || run->ready_ns > gaps->stretches.spans[at].end_ns) return; // of no iteration
+        place = gaps->stretches.spans[at].number;
     }
     if (run->end_ns <= gaps->now_ns && run->begin_ns < gaps->now_ns) return;
     advance(gaps, run->mark, place, run->ready_ns, run->begin_ns);
@@ -347,7 +339,7 @@ static void end_iterations(kineto_gaps *gaps)
 {
     int64_t end_ns = INT64_MIN;
     for (int at = 0; at < gaps->recording->iteration_count; at++) {
-        trace_iteration_time *each = &gaps->recording->iterations[gaps->stretches[at].number];
+        trace_iteration_time *each = &gaps->recording->iterations[gaps->stretches.spans[at].number];
         if (each->begin_ns < end_ns) each->begin_ns = end_ns;
         if (each->end_ns < each->begin_ns) each->end_ns = each->begin_ns;
         end_ns = each->end_ns;
@@ -372,6 +364,6 @@ void kineto_gaps_end(kineto_gaps *gaps)
     }
     free(gaps->compute.covers);
     free(gaps->communication.covers);
-    free(gaps->stretches);
+    free(gaps->stretches.spans);
     free(gaps);
 }

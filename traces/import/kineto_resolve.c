@@ -1,16 +1,11 @@
-/// Iterations, microbatches and layers, from what annotations say.
+/// Iterations, microbatches and layers, from what annotations say; and backwards that none names,
+/// from what links a forward operator to its backward.
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/// What marks are grouped by; order is their place among the marks sorted by begin.
-typedef struct group_key {
-    int32_t parts[4];
-    uint32_t order;
-} group_key;
 
 int kineto_compare_marks(const void *a, const void *b)
 {
@@ -25,40 +20,38 @@ int kineto_compare_marks(const void *a, const void *b)
     return (left->order > right->order) - (left->order < right->order);
 }
 
-static bool is_same_group(const group_key *left, const group_key *right)
+bool kineto_is_same_group(const kineto_key *left, const kineto_key *right)
 {
     return memcmp(left->parts, right->parts, sizeof left->parts) == 0;
 }
 
-static int compare_keys(const void *a, const void *b)
+int kineto_compare_keys(const void *a, const void *b)
 {
-    const group_key *left = a;
-    const group_key *right = b;
+    const kineto_key *left = a;
+    const kineto_key *right = b;
     int part = 0;
-    if (is_same_group(left, right)) {
-        return (left->order > right->order) - (left->order < right->order);
-    }
-    while (left->parts[part] == right->parts[part]) {
+    while (part < KINETO_KEY_PARTS && left->parts[part] == right->parts[part]) {
         part++;
     }
-    return left->parts[part] < right->parts[part] ? -1 : 1;
+    if (part < KINETO_KEY_PARTS) return left->parts[part] < right->parts[part] ? -1 : 1;
+    return (left->order > right->order) - (left->order < right->order);
 }
 
 /// The end of the group that begins at first.
-static size_t group_end(const group_key *keys, size_t count, size_t first)
+static size_t group_end(const kineto_key *keys, size_t count, size_t first)
 {
     size_t end = first + 1;
-    while (end < count && is_same_group(&keys[first], &keys[end])) {
+    while (end < count && kineto_is_same_group(&keys[first], &keys[end])) {
         end++;
     }
     return end;
 }
 
-/// The last stretch that begins at or before a moment, if it lasts until then; -1: none does.
-static int stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
+/// The last span that begins at or before a moment, if it lasts until then; NULL: none does.
+static const kineto_span *span_at(const kineto_list *list, int64_t moment_ns)
 {
-    const int at = kineto_stretch_at(stretches, count, moment_ns);
-    return at >= 0 && stretches[at].end_ns >= moment_ns ? at : -1;
+    const int at = kineto_span_at(list, moment_ns);
+    return at >= 0 && list->spans[at].end_ns >= moment_ns ? &list->spans[at] : NULL;
 }
 
 /// Keeps the loads of the finest naming, and what is no load.
@@ -101,40 +94,40 @@ static void iterations_from_steps(kineto_events *events, trace_recording *record
     size_t kept = 0;
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int step = stretch_at(events->steps, events->step_count, each->window.begin_ns);
-        if (step < 0) {
+        const kineto_span *step = span_at(&events->lists[KINETO_STEP], each->window.begin_ns);
+        if (step == NULL) {
             recording->stray_window_count++;
             continue;
         }
-        each->window.iteration = events->steps[step].number;
+        each->window.iteration = step->number;
         events->marks[kept++] = *each;
     }
     events->mark_count = kept;
 }
 
 /// Without steps, the k-th time that a name of the pipeline occurs is iteration k.
-static void iterations_from_repetition(kineto_events *events, group_key *keys)
+static void iterations_from_repetition(kineto_events *events, kineto_key *keys)
 {
     const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
-        keys[mark] = (group_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
-                                 (uint32_t)mark};
+        keys[mark] = (kineto_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
+                                  (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     for (size_t key = 0, first = 0; key < count; key++) {
-        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        if (!kineto_is_same_group(&keys[first], &keys[key])) first = key;
         events->marks[keys[key].order].window.iteration = (int)(key - first);
     }
 }
 
-static status number_iterations(kineto_events *events, group_key *keys, trace_recording *recording,
+static status number_iterations(kineto_events *events, kineto_key *keys, trace_recording *recording,
                                 error_message *err)
 {
     recording->has_steps = true;
     if (recording->naming == TRACE_NAMED_BY_DYNMO) {
         iterations_from_names(events);
-    } else if (events->step_count > 0) {
+    } else if (events->lists[KINETO_STEP].count > 0) {
         iterations_from_steps(events, recording);
     } else if (!trace_naming_is_pipeline(recording->naming)) {
         recording->has_steps = false;
@@ -152,7 +145,7 @@ static status number_iterations(kineto_events *events, group_key *keys, trace_re
 }
 
 /// Gives the marks of one name in one scope their layers.
-static status count_layers(kineto_events *events, const group_key *keys, size_t count, int layers,
+static status count_layers(kineto_events *events, const kineto_key *keys, size_t count, int layers,
                            error_message *err)
 {
     const int per_pass = layers > 0 ? layers : (int)count;
@@ -182,29 +175,29 @@ static status count_layers(kineto_events *events, const group_key *keys, size_t 
 }
 
 /// The scopes' places in their iterations: 0 for the first, ...
-static void number_scopes(kineto_events *events)
+static void number_scopes(kineto_list *scopes, const kineto_list *steps)
 {
-    int iteration = TRACE_NOT_RECORDED;
+    const kineto_span *iteration = NULL;
     int number = 0;
-    for (size_t scope = 0; scope < events->scope_count; scope++) {
-        const int step =
-            stretch_at(events->steps, events->step_count, events->scopes[scope].begin_ns);
+    for (size_t scope = 0; scope < scopes->count; scope++) {
+        const kineto_span *step = span_at(steps, scopes->spans[scope].begin_ns);
         if (step != iteration) number = 0;
         iteration = step;
-        events->scopes[scope].number = number++;
+        scopes->spans[scope].number = number++;
     }
 }
 
 /// Drops counted marks outside every scope, where there are scopes.
 static void place_in_scopes(kineto_events *events, trace_recording *recording)
 {
+    kineto_list *scopes = &events->lists[KINETO_SCOPE];
     size_t kept = 0;
-    number_scopes(events);
+    number_scopes(scopes, &events->lists[KINETO_STEP]);
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int scope = stretch_at(events->scopes, events->scope_count, each->window.begin_ns);
-        if (scope >= 0) each->scope = events->scopes[scope].number;
-        if (scope < 0 && each->count != TRACE_COUNT_NONE && events->scope_count > 0) {
+        const kineto_span *scope = span_at(scopes, each->window.begin_ns);
+        if (scope != NULL) each->scope = scope->number;
+        if (scope == NULL && each->count != TRACE_COUNT_NONE && scopes->count > 0) {
             recording->stray_window_count++;
             continue;
         }
@@ -213,7 +206,7 @@ static void place_in_scopes(kineto_events *events, trace_recording *recording)
     events->mark_count = kept;
 }
 
-static status place_layers(kineto_events *events, group_key *keys, int layers,
+static status place_layers(kineto_events *events, kineto_key *keys, int layers,
                            trace_recording *recording, error_message *err)
 {
     size_t count = 0;
@@ -222,14 +215,14 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
         const kineto_mark *each = &events->marks[mark];
         if (each->count == TRACE_COUNT_NONE) continue;
         keys[count++] =
-            (group_key){{each->window.iteration, each->scope, each->count, (int32_t)each->name},
-                        (uint32_t)mark};
+            (kineto_key){{each->window.iteration, each->scope, each->count, (int32_t)each->name},
+                         (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     size_t previous = 0;
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
-        const group_key *other = &keys[previous];
+        const kineto_key *other = &keys[previous];
         const bool is_comparable = first > 0 && other->parts[0] == keys[first].parts[0] &&
                                    other->parts[1] == keys[first].parts[1] &&
                                    other->parts[2] == keys[first].parts[2];
@@ -247,44 +240,149 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
 }
 
 /// Of what no name says, the k-th of a layer and phase in an iteration is of microbatch k.
-static void microbatches_from_order(kineto_events *events, group_key *keys)
+static void microbatches_from_order(kineto_events *events, kineto_key *keys)
 {
     const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
-        keys[mark] = (group_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
-                                 (uint32_t)mark};
+        keys[mark] = (kineto_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
+                                  (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     for (size_t key = 0, first = 0; key < count; key++) {
-        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        if (!kineto_is_same_group(&keys[first], &keys[key])) first = key;
         trace_window *window = &events->marks[keys[key].order].window;
         if (window->is_load) window->microbatch = (int)(key - first);
     }
 }
 
-static void append_cell(trace_recording *recording, const trace_window *window)
+bool trace_kineto_has_backward(const kineto_events *events)
 {
-    recording->cells[recording->cell_count++] = (trace_cell){
-        .iteration = window->iteration,
-        .layer = window->layer,
-        .microbatch = window->microbatch,
-        .kind = window->kind,
-    };
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        if (window->is_load && window->kind != TRACE_OP_FORWARD) return true;
+    }
+    return false;
 }
 
-static status number_cells(kineto_events *events, group_key *keys, trace_recording *recording,
-                           error_message *err)
+const kineto_span *kineto_source_of(const kineto_events *events, const kineto_span *target)
 {
+    const kineto_list *sources = &events->lists[KINETO_SOURCE];
+    const kineto_span after = {.begin_ns = target->begin_ns + (target->begin_ns < INT64_MAX),
+                               .group = target->group};
+    const size_t place = kineto_list_place(sources, after, kineto_compare_groups);
+    const bool is_found = place > 0 && sources->spans[place - 1].group == target->group;
+    return is_found ? &sources->spans[place - 1] : NULL;
+}
+
+/// The innermost forward on the thread of a source at its moment; -1: none.
+static int forward_of(const kineto_events *events, const kineto_nesting *nesting,
+                      const kineto_span *source)
+{
+    const kineto_lane *lane = &nesting->threads[source->thread];
+    size_t begun_count = kineto_begun_count(lane, source->begin_ns);
+    for (;;) {
+        const kineto_open *open = kineto_innermost(lane, begun_count, source->begin_ns);
+        if (open == NULL) return -1;
+        if (events->marks[open->mark].window.is_load) return (int)open->mark;
+        begun_count = (size_t)(open->around + 1);
+    }
+}
+
+/// The end of the last backward operator on the thread that begins before a moment; of several that
+/// begin at once, the outermost's.
+static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_t moment_ns)
+{
+    const kineto_list *backwards = &events->lists[KINETO_BACKWARD];
+    const kineto_span key = {.begin_ns = moment_ns, .end_ns = INT64_MAX, .thread = thread};
+    size_t place = kineto_list_place(backwards, key, kineto_compare_threads);
+    if (place == 0 || backwards->spans[place - 1].thread != thread) return INT64_MIN;
+    const kineto_span *last = &backwards->spans[--place];
+    while (place > 0 && backwards->spans[place - 1].thread == thread &&
+           backwards->spans[place - 1].begin_ns == last->begin_ns) {
+        last = &backwards->spans[--place];
+    }
+    return last->end_ns;
+}
+
+/// A run of backward operators on one thread whose forwards ran in one mark, its number: -1 in
+/// none.
+///
+/// @param runs [target_count] out
+/// @return their number
+static size_t find_runs(const kineto_events *events, const kineto_nesting *nesting,
+                        kineto_span *runs)
+{
+    const kineto_list *targets = &events->lists[KINETO_TARGET];
+    size_t count = 0;
+    for (size_t each = 0; each < targets->count; each++) {
+        const kineto_span *source = kineto_source_of(events, &targets->spans[each]);
+        if (source == NULL) continue; // as of the accumulation of gradients
+        kineto_span run = targets->spans[each];
+        run.number = forward_of(events, nesting, source);
+        const bool goes_on = count > 0 && runs[count - 1].thread == run.thread &&
+                             runs[count - 1].number == run.number;
+        if (!goes_on) runs[count++] = run;
+    }
+    for (size_t run = 0; run < count; run++) {
+        const bool has_next = run + 1 < count && runs[run + 1].thread == runs[run].thread;
+        const int64_t next_ns = has_next ? runs[run + 1].begin_ns : INT64_MAX;
+        const int64_t end_ns = backward_end(events, runs[run].thread, next_ns);
+        runs[run].end_ns = end_ns < next_ns ? end_ns : next_ns;
+        if (runs[run].end_ns < runs[run].begin_ns) runs[run].end_ns = runs[run].begin_ns;
+    }
+    return count;
+}
+
+/// A mark like that of the forward, but for what is said of time.
+static kineto_mark backward_mark(const kineto_events *events, const kineto_span *run)
+{
+    kineto_mark mark = events->marks[run->number];
+    mark.window.kind = TRACE_OP_BACKWARD;
+    mark.window.begin_ns = run->begin_ns;
+    mark.window.end_ns = run->end_ns;
+    mark.thread = run->thread;
+    mark.order = (uint32_t)events->mark_count;
+    return mark;
+}
+
+/// Where no annotation is of a backward: gives every run of backward operators, of which the
+/// forward ran in one annotation of a forward, a mark of its own, as a full backward of the same
+/// layer and microbatch. Marks must be sorted by begin; the new ones stand after them.
+///
+/// @return their number
+static int link_backward(kineto_events *events)
+{
+    kineto_list *lists = events->lists;
+    const size_t before = events->mark_count;
+    if (lists[KINETO_TARGET].count == 0 || trace_kineto_has_backward(events)) return 0;
+    kineto_list_sort(&lists[KINETO_SOURCE], kineto_compare_groups);
+    kineto_list_sort(&lists[KINETO_TARGET], kineto_compare_threads);
+    kineto_list_sort(&lists[KINETO_BACKWARD], kineto_compare_threads);
+    const kineto_nesting nesting = kineto_nesting_of(events);
+    kineto_span *runs = arena_array(events->scratch, lists[KINETO_TARGET].count, sizeof *runs);
+    const size_t count = find_runs(events, &nesting, runs);
+    events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
+    for (size_t run = 0; run < count; run++) {
+        if (runs[run].number < 0) continue;
+        const kineto_mark mark = backward_mark(events, &runs[run]);
+        events->marks[events->mark_count++] = mark;
+    }
+    return (int)(events->mark_count - before);
+}
+
+static status number_cells(kineto_events *events, trace_recording *recording, error_message *err)
+{
+    kineto_key *keys = arena_array(events->scratch, events->mark_count, sizeof *keys);
     size_t count = 0;
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (!window->is_load) continue;
-        keys[count++] = (group_key){
+        keys[count++] = (kineto_key){
             {window->iteration, window->layer, window->microbatch, (int32_t)window->kind},
             (uint32_t)mark};
     }
-    qsort(keys, count, sizeof *keys, compare_keys);
+    qsort(keys, count, sizeof *keys, kineto_compare_keys);
     recording->cells = arena_array(events->memory, count, sizeof *recording->cells);
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
@@ -299,7 +397,10 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
         for (size_t key = first; key < end; key++) {
             events->marks[keys[key].order].window.cell = recording->cell_count;
         }
-        append_cell(recording, window);
+        recording->cells[recording->cell_count++] = (trace_cell){.iteration = window->iteration,
+                                                                 .layer = window->layer,
+                                                                 .microbatch = window->microbatch,
+                                                                 .kind = window->kind};
         first = end;
     }
     return STATUS_OK;
@@ -321,27 +422,17 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
                             error_message *err)
 {
     keep_finest(events, recording);
-    kineto_sort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
-    kineto_sort(events->steps, events->step_count, sizeof *events->steps, kineto_compare_stretches);
-    kineto_sort(events->scopes, events->scope_count, sizeof *events->scopes,
-                kineto_compare_stretches);
-    kineto_sort(events->pauses, events->pause_count, sizeof *events->pauses,
-                kineto_compare_stretches);
-    group_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
-    status result = number_iterations(events, keys, recording, err);
-    if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
-    if (result == STATUS_OK) {
-        if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
-        fill_in(events, recording);
-        recording->linked_count = trace_kineto_link_backward(events);
-        if (recording->linked_count > 0) {
-            kineto_sort(events->marks, events->mark_count, sizeof *events->marks,
-                        kineto_compare_marks);
-            keys = memory_resize(keys, events->mark_count + 1, sizeof *keys);
-        }
-        recording->has_backward = trace_kineto_has_backward(events);
-        result = number_cells(events, keys, recording, err);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    for (int kind = KINETO_STEP; kind <= KINETO_PAUSE; kind++) {
+        kineto_list_sort(&events->lists[kind], kineto_compare_times);
     }
-    free(keys);
-    return result;
+    kineto_key *keys = arena_array(events->scratch, events->mark_count, sizeof *keys);
+    TRY(number_iterations(events, keys, recording, err));
+    TRY(place_layers(events, keys, layers, recording, err));
+    if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
+    fill_in(events, recording);
+    recording->linked_count = link_backward(events);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    recording->has_backward = trace_kineto_has_backward(events);
+    return number_cells(events, recording, err);
 }

@@ -169,29 +169,22 @@ static status probe(reader *reading, error_message *err)
         reading->source->path);
 }
 
-static status malformed(const reader *reading, const char *table, sqlite3_stmt *statement,
-                        const char *what, error_message *err)
-{
-    return error_set(err, STATUS_FORMAT, "%s: %s: row %lld: %s", reading->source->path, table,
-                     (long long)sqlite3_column_int64(statement, 0), what);
-}
-
 /// Columns 1 and 2 as begin and end.
-static status read_interval(const reader *reading, const char *table, sqlite3_stmt *statement,
-                            int64_t *begin_ns, int64_t *end_ns, error_message *err)
+static status read_interval(const reader *reading, sqlite3_stmt *statement, kineto_event *event,
+                            error_message *err)
 {
     if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER ||
         sqlite3_column_type(statement, 2) != SQLITE_INTEGER) {
-        return malformed(reading, table, statement, "start or end is no integer", err);
+        return error_set(err, STATUS_FORMAT, "start or end is no integer");
     }
-    *begin_ns = sqlite3_column_int64(statement, 1);
-    *end_ns = sqlite3_column_int64(statement, 2);
-    if (*begin_ns < 0) return malformed(reading, table, statement, "start is negative", err);
-    if (*end_ns < *begin_ns) {
-        return malformed(reading, table, statement, "end is before start", err);
+    event->begin_ns = sqlite3_column_int64(statement, 1);
+    event->end_ns = sqlite3_column_int64(statement, 2);
+    if (event->begin_ns < 0) return error_set(err, STATUS_FORMAT, "start is negative");
+    if (event->end_ns < event->begin_ns) {
+        return error_set(err, STATUS_FORMAT, "end is before start");
     }
-    if (*end_ns > INT64_MAX - reading->recording->base_ns) {
-        return malformed(reading, table, statement, "end is beyond 64 bits of ns", err);
+    if (event->end_ns > INT64_MAX - reading->recording->base_ns) {
+        return error_set(err, STATUS_FORMAT, "end is beyond 64 bits of ns");
     }
     return STATUS_OK;
 }
@@ -224,80 +217,89 @@ static void clean_name(const char *text, char name[KINETO_NAME_BYTES])
 }
 
 /// What emit_nvtx says of an operator: ", seq = 3" is the same of a forward and its backward.
-static void read_link(reader *reading, const char *text, kineto_thread thread, int64_t begin_ns,
-                      int64_t end_ns)
+static status read_link(reader *reading, const char *text, kineto_event link, error_message *err)
 {
     static const char mark[] = ", seq = ";
     static const char autograd[] = "autograd::engine::evaluate_function";
     const char *found = strstr(text, mark);
     const bool is_backward = strncmp(text, autograd, sizeof autograd - 1) == 0;
-    if (is_backward) kineto_collect_backward(&reading->collector, thread, begin_ns, end_ns);
-    if (found == NULL) return;
+    if (is_backward) {
+        link.kind = KINETO_BACKWARD;
+        TRY(kineto_collect(&reading->collector, &link, err));
+    }
+    if (found == NULL) return STATUS_OK;
     char *end = NULL;
     const unsigned long long number = strtoull(found + sizeof mark - 1, &end, 10);
-    if (end == found + sizeof mark - 1 || number > UINT32_MAX) return;
-    kineto_collect_link(&reading->collector, is_backward, (uint32_t)number, thread, begin_ns);
+    if (end == found + sizeof mark - 1 || number > UINT32_MAX) return STATUS_OK;
+    link.kind = is_backward ? KINETO_TARGET : KINETO_SOURCE;
+    link.number = (uint32_t)number;
+    link.end_ns = 0;
+    return kineto_collect(&reading->collector, &link, err);
 }
 
 static status read_range(reader *reading, sqlite3_stmt *statement, error_message *err)
 {
     char name[KINETO_NAME_BYTES];
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
+    kineto_event range = {
+        .kind = KINETO_ANNOTATION, .name = name, .thread = thread_of(statement, 3)};
     const char *text = (const char *)sqlite3_column_text(statement, 4);
-    reading->recording->event_count++;
     if (sqlite3_column_type(statement, 2) == SQLITE_NULL || text == NULL) return STATUS_OK;
-    TRY(read_interval(reading, "NVTX_EVENTS", statement, &begin_ns, &end_ns, err));
+    TRY(read_interval(reading, statement, &range, err));
     clean_name(text, name);
-    read_link(reading, text, thread_of(statement, 3), begin_ns, end_ns);
-    return kineto_collect_annotation(&reading->collector, name, thread_of(statement, 3), begin_ns,
-                                     end_ns, err);
+    TRY(read_link(reading, text, range, err));
+    return kineto_collect(&reading->collector, &range, err);
 }
 
 static status read_launch(reader *reading, sqlite3_stmt *statement, error_message *err)
 {
-    const uint32_t correlation = correlation_of(statement, 2);
-    const int64_t begin_ns = sqlite3_column_int64(statement, 1);
-    reading->recording->event_count++;
-    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
-    if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER || begin_ns < 0) {
-        return malformed(reading, "CUPTI_ACTIVITY_KIND_RUNTIME", statement, "start is no time",
-                         err);
+    const kineto_event launch = {.kind = KINETO_LAUNCH,
+                                 .thread = thread_of(statement, 3),
+                                 .begin_ns = sqlite3_column_int64(statement, 1),
+                                 .number = correlation_of(statement, 2)};
+    if (launch.number == KINETO_NO_CORRELATION) return STATUS_OK;
+    if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER || launch.begin_ns < 0) {
+        return error_set(err, STATUS_FORMAT, "start is no time");
     }
-    return kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3),
-                                 begin_ns, err);
+    return kineto_collect(&reading->collector, &launch, err);
 }
 
-static status read_work(reader *reading, const char *table, sqlite3_stmt *statement,
-                        error_message *err)
+static status read_work(reader *reading, sqlite3_stmt *statement, error_message *err)
 {
-    kineto_work work = {.key = correlation_of(statement, 3)};
+    kineto_event work = {.kind = KINETO_WORK, .number = correlation_of(statement, 3)};
     const char *name = (const char *)sqlite3_column_text(statement, 4); // of kernels alone
-    reading->recording->event_count++;
-    TRY(read_interval(reading, table, statement, &work.begin_ns, &work.end_ns, err));
+    TRY(read_interval(reading, statement, &work, err));
     if (name != NULL && kineto_is_communication(name, strlen(name))) {
         work.flags = KINETO_COMMUNICATION;
     }
-    return kineto_collect_work(&reading->collector, &work, err);
+    return kineto_collect(&reading->collector, &work, err);
+}
+
+/// A row of a table of one kind. What stands in it is a matter of format; what is said of the file
+/// names that already.
+static status read_row(reader *reading, kineto_kind kind, const char *table,
+                       sqlite3_stmt *statement, error_message *err)
+{
+    reading->recording->event_count++;
+    const status result = kind == KINETO_WORK     ? read_work(reading, statement, err)
+                          : kind == KINETO_LAUNCH ? read_launch(reading, statement, err)
+                                                  : read_range(reading, statement, err);
+    if (result != STATUS_FORMAT) return result;
+    return error_prefix(err, result, "%s: %s: row %lld", reading->source->path, table,
+                        (long long)sqlite3_column_int64(statement, 0));
 }
 
 /// The rows of one table that are of the process.
-typedef enum row_kind { ROW_RANGE, ROW_LAUNCH, ROW_WORK } row_kind;
-
-static status read_rows(reader *reading, row_kind kind, const char *table, const char *sql,
+static status read_rows(reader *reading, kineto_kind kind, const char *table, const char *sql,
                         error_message *err)
 {
     sqlite3_stmt *statement = NULL;
     bool has_row = true;
     TRY(prepare(reading, sql, &statement, err));
     sqlite3_bind_int64(statement, 1, reading->process);
-    status result = STATUS_OK;
+    status result = step(reading, statement, &has_row, err);
     while (result == STATUS_OK && has_row) {
-        result = step(reading, statement, &has_row, err);
-        if (result != STATUS_OK || !has_row) break;
-        if (kind == ROW_RANGE) result = read_range(reading, statement, err);
-        if (kind == ROW_LAUNCH) result = read_launch(reading, statement, err);
-        if (kind == ROW_WORK) result = read_work(reading, table, statement, err);
+        result = read_row(reading, kind, table, statement, err);
+        if (result == STATUS_OK) result = step(reading, statement, &has_row, err);
     }
     sqlite3_finalize(statement);
     return result;
@@ -315,7 +317,7 @@ static status read_ranges(reader *reading, error_message *err)
     sqlite3_stmt *statement = NULL;
     const bool has_ids = sqlite3_prepare_v2(reading->db, joined, -1, &statement, NULL) == SQLITE_OK;
     sqlite3_finalize(statement);
-    return read_rows(reading, ROW_RANGE, "NVTX_EVENTS", has_ids ? joined : plain, err);
+    return read_rows(reading, KINETO_ANNOTATION, "NVTX_EVENTS", has_ids ? joined : plain, err);
 }
 
 static status read_works(reader *reading, error_message *err)
@@ -330,7 +332,7 @@ static status read_works(reader *reading, error_message *err)
                  "WHERE (k.globalPid >> 24) = ?1",
                  is_named ? "s.value" : "NULL", name,
                  is_named ? "LEFT JOIN StringIds s ON s.id = k.demangledName " : "");
-        TRY(read_rows(reading, ROW_WORK, name, sql, err));
+        TRY(read_rows(reading, KINETO_WORK, name, sql, err));
     }
     return STATUS_OK;
 }
@@ -339,14 +341,14 @@ static status read_works(reader *reading, error_message *err)
 static status collect_process(reader *reading, error_message *err)
 {
     TRY(read_ranges(reading, err));
-    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector) &&
-        trace_kineto_has_groups(&reading->collector)) {
-        TRY(trace_kineto_find_structure(&reading->collector, err));
+    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector)) {
+        const int64_t group = trace_kineto_layer_group(&reading->collector);
+        if (group >= 0) TRY(trace_kineto_find_structure(&reading->collector, group, err));
     }
     const status known = kineto_collect_check(&reading->collector, err);
     reading->is_unknown = known != STATUS_OK;
     TRY(known);
-    TRY(read_rows(reading, ROW_LAUNCH, "CUPTI_ACTIVITY_KIND_RUNTIME",
+    TRY(read_rows(reading, KINETO_LAUNCH, "CUPTI_ACTIVITY_KIND_RUNTIME",
                   "SELECT rowid, start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME "
                   "WHERE (globalTid >> 24) = ?1",
                   err));
@@ -363,9 +365,10 @@ static status read_process(reader *reading, const trace_recording *file, int64_t
     reading->process = process;
     reading->is_unknown = false;
     reading->recording = &made;
-    reading->collector = (kineto_collector){.map = reading->source->map,
-                                            .recording = &made,
-                                            .events = {.path = path, .memory = reading->memory}};
+    reading->collector = (kineto_collector){
+        .map = reading->source->map,
+        .recording = &made,
+        .events = {.path = path, .memory = reading->memory, .scratch = arena_create(1 << 16)}};
     const status result = collect_process(reading, err);
     kineto_collector_free(&reading->collector);
     if (result == STATUS_OK) *recording = made;

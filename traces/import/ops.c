@@ -5,7 +5,6 @@
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,49 +78,15 @@ enum { KNOWN_KINDS = sizeof known_kinds / sizeof known_kinds[0] };
 /// What is read from and into.
 typedef struct reading {
     const char *path;
-    const char *mapping; // of columns, as the option spells it; NULL: none
     arena *memory;
     trace_op_table table;
-    char columns[COLUMN_COUNT][64]; // what the file calls them; "" : by default
+    const char *columns[COLUMN_COUNT]; // what the file calls them; NULL: by default
     int64_t start_unit_ns;
     int64_t duration_unit_ns;
     bool is_json;
     int64_t row; // that is being read
     trace_stream *stream;
 } reading;
-
-static status row_error(const reading *from, error_message *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static status row_error(const reading *from, error_message *err, const char *format, ...)
-{
-    char message[300];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return error_set(err, STATUS_FORMAT,
-                     from->is_json ? "%s: event %" PRId64 ": %s" : "%s:%" PRId64 ": %s", from->path,
-                     from->row, message);
-}
-
-/// Takes the next "a=b" off a list with commas between; false at its end.
-static bool next_pair(const char **list, char left[64], char right[64], bool *is_pair)
-{
-    const char *text = *list;
-    if (text == NULL || text[0] == '\0') return false;
-    const size_t length = strcspn(text, ",");
-    const char *equals = memchr(text, '=', length);
-    const size_t left_length = equals != NULL ? (size_t)(equals - text) : 0;
-    const size_t right_length = equals != NULL ? length - left_length - 1 : 0;
-    *is_pair = left_length > 0 && left_length < 64 && right_length > 0 && right_length < 64;
-    if (*is_pair) {
-        snprintf(left, 64, "%.*s", (int)left_length, text);
-        snprintf(right, 64, "%.*s", (int)right_length, equals + 1);
-    }
-    *list = text + length + (text[length] == ',');
-    return true;
-}
 
 trace_op_kind trace_ops_kind(const char *name, bool *is_known)
 {
@@ -154,7 +119,7 @@ static status map_column(reading *to, const char *word, const char *name, error_
             : index == COLUMN_DURATION ? is_timed(word, COLUMN_DURATION, &to->duration_unit_ns)
                                        : strcmp(word, column_words[index]) == 0;
         if (!matches) continue;
-        snprintf(to->columns[index], sizeof to->columns[index], "%s", name);
+        to->columns[index] = name;
         return STATUS_OK;
     }
     char suggestion[TEXT_SUGGESTION_BYTES];
@@ -162,14 +127,19 @@ static status map_column(reading *to, const char *word, const char *name, error_
                      text_suggestion(word, column_words, COLUMN_COUNT, suggestion));
 }
 
-static status read_mapping(reading *to, error_message *err)
+/// @param mapping of columns, as the option spells it; NULL: none
+static status read_mapping(reading *to, const char *mapping, error_message *err)
 {
-    char left[64];
-    char right[64];
-    bool is_pair = false;
-    for (const char *list = to->mapping; next_pair(&list, left, right, &is_pair);) {
-        if (!is_pair) return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
-        TRY(map_column(to, left, right, err));
+    char *pairs[CELLS_MAX];
+    if (mapping == NULL || mapping[0] == '\0') return STATUS_OK;
+    const int count = trace_lines_cut(arena_string(to->memory, mapping), pairs, CELLS_MAX);
+    for (int pair = 0; pair < count; pair++) {
+        char *equals = pair < CELLS_MAX ? strchr(pairs[pair], '=') : NULL;
+        if (equals == NULL || equals == pairs[pair] || equals[1] == '\0') {
+            return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
+        }
+        *equals = '\0';
+        TRY(map_column(to, pairs[pair], equals + 1, err));
     }
     return STATUS_OK;
 }
@@ -177,13 +147,13 @@ static status read_mapping(reading *to, error_message *err)
 /// Whether the file's name for a column is name: as it was mapped, else by default or by its word.
 static bool is_called(const reading *from, column index, const char *name)
 {
-    if (from->columns[index][0] != '\0') return strcmp(name, from->columns[index]) == 0;
+    if (from->columns[index] != NULL) return strcmp(name, from->columns[index]) == 0;
     return strcmp(name, column_defaults[index]) == 0 || strcmp(name, column_words[index]) == 0;
 }
 
 static const char *name_of(const reading *from, column index)
 {
-    return from->columns[index][0] != '\0' ? from->columns[index] : column_defaults[index];
+    return from->columns[index] != NULL ? from->columns[index] : column_defaults[index];
 }
 
 /// An integer in [min, max]; "-1" and the like count as absent where the column may be.
@@ -191,15 +161,12 @@ static status take_int(const reading *from, column index, const char *cell, int 
                        int *value, error_message *err)
 {
     int64_t number = 0;
-    error_message why;
     if (cell == NULL || (cell[0] == '\0' && index >= COLUMN_OPTIONAL)) {
         *value = absent;
         return STATUS_OK;
     }
     const int64_t min = index == COLUMN_CHUNK || index == COLUMN_MICROBATCH ? -1 : 0;
-    if (text_parse_int64(cell, name_of(from, index), min, max, &number, &why) != STATUS_OK) {
-        return row_error(from, err, "%s", why.message);
-    }
+    TRY(text_parse_int64(cell, name_of(from, index), min, max, &number, err));
     *value = number < 0 ? absent : (int)number;
     return STATUS_OK;
 }
@@ -209,11 +176,11 @@ static status take_time(const reading *from, column index, const char *cell, int
 {
     int64_t ns = 0;
     if (text_parse_decimal_ns(cell, strlen(cell), unit_ns, &ns, NULL) != STATUS_OK) {
-        return row_error(from, err, "%s: '%.60s' is no number or too large", name_of(from, index),
-                         cell);
+        return error_set(err, STATUS_INVALID, "%s: '%.60s' is no number or too large",
+                         name_of(from, index), cell);
     }
     if (ns < 0 || ns > max_ns) {
-        return row_error(from, err, "%s: %.60s is outside [0, %" PRId64 " ns]",
+        return error_set(err, STATUS_INVALID, "%s: %.60s is outside [0, %" PRId64 " ns]",
                          name_of(from, index), cell, max_ns);
     }
     *value = ns;
@@ -228,11 +195,12 @@ static status take_name(reading *to, const char *text, int *name, error_message 
         if (strcmp(table->names[*name - 1], text) == 0) return STATUS_OK;
     }
     for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') return row_error(to, err, "kind: holds a control character");
+        if ((unsigned char)*c < ' ')
+            return error_set(err, STATUS_INVALID, "kind: holds a control character");
     }
-    if (text[0] == '\0') return row_error(to, err, "kind is empty");
+    if (text[0] == '\0') return error_set(err, STATUS_INVALID, "kind is empty");
     if (table->name_count == TRACE_OP_NAMES_MAX) {
-        return row_error(to, err, "kind: '%.60s' is one more than %d names", text,
+        return error_set(err, STATUS_INVALID, "kind: '%.60s' is one more than %d names", text,
                          TRACE_OP_NAMES_MAX);
     }
     bool is_known = false;
@@ -249,7 +217,7 @@ static status take_op(reading *to, const char *const *cells, error_message *err)
     trace_op_table *table = &to->table;
     for (int index = 0; index < COLUMN_OPTIONAL; index++) {
         if (cells[index] == NULL || cells[index][0] == '\0') {
-            return row_error(to, err, "%s is empty", name_of(to, (column)index));
+            return error_set(err, STATUS_INVALID, "%s is empty", name_of(to, (column)index));
         }
     }
     TRY(take_int(to, COLUMN_STEP, cells[COLUMN_STEP], TRACE_ITERATIONS_MAX, 0, &op.iteration, err));
@@ -282,14 +250,14 @@ static status find_columns(reading *to, char *const *names, int count, int *plac
         for (int cell = 0; cell < count; cell++) {
             if (!is_called(to, (column)index, names[cell])) continue;
             if (places[index] >= 0) {
-                return row_error(to, err, "column %s is named twice", names[cell]);
+                return error_set(err, STATUS_INVALID, "column %s is named twice", names[cell]);
             }
             places[index] = cell;
         }
-        const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index][0] != '\0';
+        const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index] != NULL;
         if (places[index] >= 0 || !is_needed) continue;
-        return row_error(to, err, "column %s (%s) is missing", name_of(to, (column)index),
-                         column_words[index]);
+        return error_set(err, STATUS_INVALID, "column %s (%s) is missing",
+                         name_of(to, (column)index), column_words[index]);
     }
     return STATUS_OK;
 }
@@ -302,9 +270,10 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
     char *line = NULL;
     to->row = 1;
     TRY(trace_lines_next(lines, &line, err));
-    if (line == NULL) return row_error(to, err, "is empty");
+    if (line == NULL) return error_set(err, STATUS_INVALID, "is empty");
     const int count = trace_lines_cut(line, names, CELLS_MAX);
-    if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
+    if (count > CELLS_MAX)
+        return error_set(err, STATUS_INVALID, "names more than %d columns", CELLS_MAX);
     TRY(find_columns(to, names, count, places, err));
     for (to->row = 2;; to->row++) {
         const char *wanted[COLUMN_COUNT];
@@ -313,7 +282,8 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
         if (line[0] == '\0') continue;
         const int found = trace_lines_cut(line, cells, CELLS_MAX);
         if (found != count) {
-            return row_error(to, err, "has %d cells, the header names %d columns", found, count);
+            return error_set(err, STATUS_INVALID, "has %d cells, the header names %d columns",
+                             found, count);
         }
         for (int index = 0; index < COLUMN_COUNT; index++) {
             wanted[index] = places[index] >= 0 ? cells[places[index]] : NULL;
@@ -329,7 +299,7 @@ static bool cells_of(const reading *from, const trace_json_event *event,
     if (!trace_json_equals(event->phase, "X")) return false;
     for (int index = 0; index < COLUMN_COUNT; index++) {
         trace_json_slice value = {0};
-        if (from->columns[index][0] != '\0') {
+        if (from->columns[index] != NULL) {
             value = trace_json_find(event->args, from->columns[index]);
         } else {
             value = trace_json_find(event->args, column_defaults[index]);
@@ -364,9 +334,9 @@ static status read_json(reading *to, const char *bytes, size_t count, error_mess
 {
     to->is_json = true;
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
-    if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
-    if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
-    trace_json_stream *json = trace_json_open(to->stream, to->path);
+    if (to->columns[COLUMN_START] == NULL) to->start_unit_ns = 1000;
+    if (to->columns[COLUMN_DURATION] == NULL) to->duration_unit_ns = 1000;
+    trace_json_stream *json = trace_json_open(to->stream, to->path, NULL, NULL);
     trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
     trace_json_close(json);
@@ -401,7 +371,7 @@ static status number_work(reading *to, trace_table_op **work, int64_t count, err
         if (op->microbatch < 0) op->microbatch = is_first ? 0 : before->microbatch + 1;
         if (is_first || before->microbatch < op->microbatch) continue;
         to->row = op->rank;
-        return row_error(to, err,
+        return error_set(err, STATUS_INVALID,
                          "%s of step %d, replica %d, stage %d, chunk %d, microbatch %d stands "
                          "twice, first in %d: one row per worker and op is read",
                          to->table.names[op->name - 1], op->iteration, op->replica, op->stage,
@@ -480,16 +450,20 @@ status trace_ops_read(trace_stream *stream, const char *path, const char *column
                       trace_op_table *table, error_message *err)
 {
     reading to = {.path = path,
-                  .mapping = columns,
                   .memory = memory,
                   .start_unit_ns = units[0].unit_ns,
                   .duration_unit_ns = units[0].unit_ns,
                   .stream = stream};
-    TRY(read_mapping(&to, err));
+    TRY(read_mapping(&to, columns, err));
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
     trace_lines *lines = trace_lines_open(stream);
-    const status result = read_content(&to, lines, err);
+    status result = read_content(&to, lines, err);
+    if (result == STATUS_INVALID) {
+        if (err != NULL) err->code = STATUS_FORMAT;
+        result = error_prefix(err, STATUS_FORMAT, to.is_json ? "%s: event %" PRId64 : "%s:%" PRId64,
+                              path, to.row);
+    }
     trace_lines_close(lines);
     if (result == STATUS_OK) *table = to.table;
     if (result != STATUS_OK) free(to.table.ops);

@@ -108,16 +108,15 @@ status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_in
 }
 
 static status unknown_trace(const trace_store *store, const char *name, const trace_info *traces,
-                            int count, error_message *err)
+                            int count, arena *memory, error_message *err)
 {
-    const char **names = memory_array((size_t)(count > 0 ? count : 1), sizeof *names);
+    const char **names = arena_array(memory, (size_t)count, sizeof *names);
+    char suggestion[TEXT_SUGGESTION_BYTES];
     for (int trace = 0; trace < count; trace++) {
         names[trace] = traces[trace].name;
     }
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    text_suggestion(name, names, count, suggestion);
-    free(names);
-    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name, suggestion);
+    return error_set(err, STATUS_INVALID, "%s: no trace '%.80s'%s", store->path, name,
+                     text_suggestion(name, names, count, suggestion));
 }
 
 /// The trace that name means among [count]; NULL if there is none.
@@ -144,7 +143,9 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
     int count = 0;
     TRY(trace_list(store, memory, &traces, &count, err));
     const trace_info *chosen = choose(name, traces, count);
-    if (chosen == NULL && name != NULL) return unknown_trace(store, name, traces, count, err);
+    if (chosen == NULL && name != NULL) {
+        return unknown_trace(store, name, traces, count, memory, err);
+    }
     if (chosen == NULL) {
         return error_set(err, STATUS_INVALID, "%s: holds no complete trace", store->path);
     }
@@ -159,55 +160,31 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
 }
 
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
-                    error_message *err)
+                    int *count, error_message *err)
 {
-    trace_layer *all = arena_array(memory, (size_t)info->layer_count, sizeof *all);
-    trace_layer *rows = NULL;
-    int count = 0;
-    for (int layer = 0; layer < info->layer_count; layer++) {
-        all[layer] =
-            (trace_layer){layer, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
-    }
-    TRY(sql_rows(store, &of_layer, " FROM layer WHERE trace_id=?", memory, &rows, &count, err, "i",
-                 info->trace_id));
-    for (int row = 0; row < count; row++) {
-        const int layer = rows[row].layer;
-        if (layer >= info->layer_count) {
-            return error_set(err, STATUS_FORMAT, "%s: table layer: layer %d is outside [0, %d]",
-                             store->path, layer, info->layer_count - 1);
-        }
-        all[layer] = rows[row];
-    }
-    *layers = all;
-    return STATUS_OK;
+    TRY(sql_rows(store, &of_layer, " FROM layer WHERE trace_id=? ORDER BY layer", memory, layers,
+                 count, err, "i", info->trace_id));
+    const int last = *count > 0 ? (*layers)[*count - 1].layer : -1;
+    if (last < info->layer_count) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s: table layer: layer %d is outside [0, %d]",
+                     store->path, last, info->layer_count - 1);
 }
 
-/// Adds what is wanted of a block to ops[*count]. @param iteration negative: all
-static void add_ops(const trace_op *block, int block_count, int iteration, trace_op **ops,
-                    int *count)
+/// Adds what is wanted of a block, a row of blocks, to ops[*count]. @param iteration negative: all
+static status add_ops(trace_store *store, sqlite3_stmt *blocks, int iteration, arena *memory,
+                      trace_op **ops, int *count, error_message *err)
 {
-    for (int op = 0; op < block_count; op++) {
+    trace_op *block = NULL;
+    int block_count = 0;
+    TRY(block_read_ops(store, blocks, &block, &block_count, err));
+    const bool fits = block_count <= INT_MAX / 2 - *count;
+    for (int op = 0; op < block_count && fits; op++) {
         if (iteration >= 0 && block[op].iteration != iteration) continue;
-        *ops = memory_grow(*ops, (size_t)*count, sizeof **ops);
+        *ops = arena_grow(memory, *ops, (size_t)*count, sizeof **ops);
         (*ops)[(*count)++] = block[op];
     }
-}
-
-static status read_op_blocks(trace_store *store, sqlite3_stmt *blocks, int iteration,
-                             trace_op **ops, int *count, error_message *err)
-{
-    for (;;) {
-        trace_op *block = NULL;
-        int block_count = 0;
-        bool has_row = false;
-        TRY(sql_step(store, blocks, &has_row, err));
-        if (!has_row) return STATUS_OK;
-        TRY(block_read_ops(store, blocks, &block, &block_count, err));
-        const bool fits = block_count <= INT_MAX / 2 - *count;
-        if (fits) add_ops(block, block_count, iteration, ops, count);
-        free(block);
-        if (!fits) return error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
-    }
+    free(block);
+    return fits ? STATUS_OK : error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
 }
 
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
@@ -216,22 +193,35 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     const int64_t first = iteration < 0 ? 0 : iteration;
     const int64_t last = iteration < 0 ? TRACE_ITERATIONS_MAX : iteration;
     sqlite3_stmt *blocks = NULL;
+    bool has_row = false;
     trace_op *found = NULL;
     int found_count = 0;
     TRY(sql_query(store, &blocks, err,
                   "SELECT first_iteration, last_iteration, row_count, ops FROM ops"
                   " WHERE trace_id=? AND first_iteration<=? AND last_iteration>=? ORDER BY block",
                   "iii", trace_id, last, first));
-    const status result = read_op_blocks(store, blocks, iteration, &found, &found_count, err);
-    sqlite3_finalize(blocks);
-    if (result == STATUS_OK) {
-        trace_ops_sort(found, found_count);
-        *ops = arena_array(memory, (size_t)found_count, sizeof **ops);
-        if (found_count > 0) memcpy(*ops, found, (size_t)found_count * sizeof **ops);
-        *count = found_count;
+    status result = sql_step(store, blocks, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = add_ops(store, blocks, iteration, memory, &found, &found_count, err);
+        if (result == STATUS_OK) result = sql_step(store, blocks, &has_row, err);
     }
-    free(found);
-    return result;
+    sqlite3_finalize(blocks);
+    TRY(result);
+    trace_ops_sort(found, found_count);
+    *ops = found;
+    *count = found_count;
+    return STATUS_OK;
+}
+
+status trace_next_sample(trace_store *store, int64_t trace_id, int iteration, int *sample,
+                         error_message *err)
+{
+    int64_t found = -1;
+    TRY(sql_get(store, &found, err,
+                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
+                "ii", trace_id, (int64_t)iteration));
+    *sample = (int)found;
+    return STATUS_OK;
 }
 
 status trace_loads_at(trace_store *store, int64_t trace_id, int iteration, trace_load **loads,

@@ -27,9 +27,10 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
 status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
                    error_message *err);
 
-/// The properties of the layers. @param layers [layer_count] carved from memory
+/// The properties of the layers, in order; all layers of a complete trace. @param layers [*count]
+/// carved from memory
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
-                    error_message *err);
+                    int *count, error_message *err);
 
 /// The ops of one iteration, or of all where it is TRACE_NOT_RECORDED, by iteration, rank,
 /// begin, end, then in the order in which they were put.
@@ -37,6 +38,10 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
 /// @param ops [*count] carved from memory
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
                  int *count, error_message *err);
+
+/// The first sampled iteration after iteration; -1 if there is none. Start with -1.
+status trace_next_sample(trace_store *store, int64_t trace_id, int iteration, int *sample,
+                         error_message *err);
 
 /// The rows of one iteration, by layer, then microbatch.
 ///

@@ -336,20 +336,14 @@ static int compare_found(const void *item, const void *key)
     return compare_parts(*(const trace_op *const *)item, key);
 }
 
-void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index)
+trace_op_index trace_op_index_of(const trace_op *ops, int64_t count, arena *memory)
 {
-    const trace_op **order = memory_array((size_t)count + 1, sizeof(const trace_op *));
+    const trace_op **order = arena_array(memory, (size_t)count, sizeof(const trace_op *));
     for (int64_t op = 0; op < count; op++) {
         order[op] = &ops[op];
     }
     qsort(order, (size_t)count, sizeof(const trace_op *), compare_indexed);
-    *index = (trace_op_index){ops, count, order};
-}
-
-void trace_op_index_free(trace_op_index *index)
-{
-    free((void *)index->order);
-    *index = (trace_op_index){0};
+    return (trace_op_index){ops, count, order};
 }
 
 const trace_op *trace_op_find(const trace_op_index *index, int iteration, int replica,

@@ -77,10 +77,9 @@ typedef struct trace_op_index {
     const trace_op **order; // [count] by iteration, replica, kind, layer, microbatch, begin
 } trace_op_index;
 
-/// @param ops borrowed as long as the index. Time O(count log count).
-void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index);
-
-void trace_op_index_free(trace_op_index *index);
+/// @param ops    borrowed as long as the index. Time O(count log count).
+/// @param memory of the index
+trace_op_index trace_op_index_of(const trace_op *ops, int64_t count, arena *memory);
 
 /// The first op like that, or NULL.
 const trace_op *trace_op_find(const trace_op_index *index, int iteration, int replica,

@@ -1,10 +1,10 @@
 #include "traces/store/reader.h"
 
 #include "base/arena.h"
-#include "traces/store/loads.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -32,16 +32,15 @@ struct trace_reader {
     int64_t *message_bytes;    // [layer_count] or NULL
 };
 
-/// One property of all layers, or NULL if a layer lacks it.
-static int64_t *property(trace_reader *reader, const trace_layer *layers, size_t offset)
+/// One property of all layers, or NULL if a layer lacks it. @param layers [count] that have any
+static int64_t *property(trace_reader *reader, const trace_layer *layers, int count, size_t offset)
 {
-    const int count = reader->info.layer_count;
     int64_t *values = arena_array(reader->memory, (size_t)count, sizeof *values);
     for (int layer = 0; layer < count; layer++) {
         values[layer] = *(const int64_t *)((const char *)&layers[layer] + offset);
         if (values[layer] < 0) return NULL;
     }
-    return values;
+    return count == reader->info.layer_count ? values : NULL;
 }
 
 static void allocate(trace_reader *reader)
@@ -65,7 +64,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
 {
     trace_store *store = reader->store;
     trace_layer *layers = NULL;
-    reader->memory = arena_create(1 << 16);
+    int layer_count = 0;
     TRY(trace_by_id(store, trace_id, reader->memory, &reader->info, err));
     const trace_info *info = &reader->info;
     if (info->iteration_count == 0) {
@@ -83,45 +82,65 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     reader->row_columns = info->microbatch_columns;
     reader->columns = columns == TRACE_COLUMNS_MEAN ? 1 : reader->row_columns;
     reader->has_split = info->has_split || info->backward_split >= 0;
-    TRY(trace_layers(store, info, reader->memory, &layers, err));
-    reader->parameters = property(reader, layers, offsetof(trace_layer, parameters));
-    reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
-    reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
+    TRY(trace_layers(store, info, reader->memory, &layers, &layer_count, err));
+    reader->parameters = property(reader, layers, layer_count, offsetof(trace_layer, parameters));
+    reader->state_bytes = property(reader, layers, layer_count, offsetof(trace_layer, state_bytes));
+    reader->message_bytes =
+        property(reader, layers, layer_count, offsetof(trace_layer, message_bytes));
     allocate(reader);
     return STATUS_OK;
 }
 
-status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
+status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns, arena *memory,
                          trace_reader **reader, error_message *err)
 {
-    trace_reader *opened = memory_array(1, sizeof *opened);
-    opened->store = store;
-    opened->sample = -1;
-    const status result = open_reader(opened, trace_id, columns, err);
-    if (result != STATUS_OK) {
-        trace_reader_close(opened);
-        return result;
-    }
+    trace_reader *opened = arena_array(memory, 1, sizeof *opened);
+    *opened = (trace_reader){.store = store, .memory = memory, .sample = -1};
+    TRY(open_reader(opened, trace_id, columns, err));
     *reader = opened;
     return STATUS_OK;
 }
 
-void trace_reader_close(trace_reader *reader)
+static int64_t recorded(int64_t value)
 {
-    if (reader == NULL) return;
-    arena_destroy(reader->memory);
-    free(reader);
+    return value > 0 ? value : 0;
 }
 
-status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
-                                error_message *err)
+/// How a row's backward divides into B and W. Recompute counts as B, which waits for it. A full
+/// backward counts as B where no backward_split is assumed; else by that share, and as W for the
+/// embedding, which has no gradient to pass on.
+static void divide_backward(const trace_info *info, const trace_load *load, int64_t *input_ns,
+                            int64_t *weight_ns)
 {
-    int64_t found = -1;
-    TRY(sql_get(reader->store, &found, err,
-                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
-                "ii", reader->info.trace_id, (int64_t)iteration));
-    *sample = (int)found;
-    return STATUS_OK;
+    const int64_t full_ns = recorded(load->time_ns[TRACE_OP_BACKWARD]);
+    int64_t full_input_ns = full_ns;
+    if (info->backward_split >= 0) {
+        full_input_ns = (int64_t)(info->backward_split * (double)full_ns + 0.5);
+        if (full_input_ns > full_ns) full_input_ns = full_ns;
+        if (info->embedding && load->layer == 0) full_input_ns = 0;
+    }
+    *input_ns = recorded(load->time_ns[TRACE_OP_RECOMPUTE]) +
+                recorded(load->time_ns[TRACE_OP_BACKWARD_INPUT]) + full_input_ns;
+    *weight_ns = recorded(load->time_ns[TRACE_OP_BACKWARD_WEIGHT]) + full_ns - full_input_ns;
+}
+
+/// The column of a row among those of its trace: its microbatch, 0 of means.
+///
+/// @return STATUS_FORMAT for a layer or microbatch that the trace has not
+static status find_column(const trace_store *store, const trace_info *info, const trace_load *load,
+                          int *column, error_message *err)
+{
+    const bool is_mean = load->microbatch == TRACE_MEAN;
+    *column = is_mean ? 0 : load->microbatch;
+    if (load->layer >= 0 && load->layer < info->layer_count && *column >= 0 &&
+        *column < info->microbatch_columns && (!is_mean || info->microbatch_columns == 1)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_FORMAT,
+                     "%s: table load: iteration %d layer %d microbatch %d: not possible in"
+                     " a trace of %d layers and %d microbatches",
+                     store->path, load->iteration, load->layer, load->microbatch, info->layer_count,
+                     info->microbatch_columns);
 }
 
 /// The row as it is replayed: each phase for what it is charged.
@@ -137,12 +156,12 @@ static status put_row(trace_reader *reader, const trace_load *load, error_messag
 {
     const int64_t forward_ns = load->time_ns[TRACE_OP_FORWARD];
     int column = 0;
-    TRY(trace_load_column(reader->store, &reader->info, load, &column, err));
+    TRY(find_column(reader->store, &reader->info, load, &column, err));
     const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
     reader->seen[column] = true;
-    reader->row_ns[FORWARD][cell] = forward_ns > 0 ? forward_ns : 0;
-    trace_backward_of(&reader->info, load, &reader->row_ns[INPUT][cell],
-                      &reader->row_ns[WEIGHT][cell]);
+    reader->row_ns[FORWARD][cell] = recorded(forward_ns);
+    divide_backward(&reader->info, load, &reader->row_ns[INPUT][cell],
+                    &reader->row_ns[WEIGHT][cell]);
     if (!reader->has_split) {
         reader->row_ns[INPUT][cell] += reader->row_ns[WEIGHT][cell];
         reader->row_ns[WEIGHT][cell] = 0;
@@ -229,7 +248,7 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
                                               (reader->activation_bytes[layer] % count > 0);
         }
     }
-    TRY(trace_reader_next_sample(reader, sample, &reader->next, err));
+    TRY(trace_next_sample(reader->store, reader->info.trace_id, sample, &reader->next, err));
     if (reader->next < 0) reader->next = INT_MAX;
     reader->sample = sample;
     return STATUS_OK;
@@ -283,4 +302,117 @@ bal_cost_source trace_reader_source(trace_reader *reader)
         .iteration_count = (int)reader->info.last_iteration + 1,
         .costs_at = costs_at,
     };
+}
+
+/// On the way to the means: what is summed stands in the arrays of the means.
+typedef struct load_sums {
+    trace_store *store;
+    const trace_info *info;
+    trace_loads loads;
+    bool *seen;         // [microbatch_columns] with a row in the sample that is being read
+    int64_t seen_count; // of all samples
+} load_sums;
+
+/// Sums stay below half of what fits, so that two of them can be added.
+static bool add(int64_t *sum, int64_t value)
+{
+    if (value > INT64_MAX / 2 - *sum) return false;
+    *sum += value;
+    return true;
+}
+
+static status add_row(load_sums *sums, const trace_load *load, error_message *err)
+{
+    const trace_info *info = sums->info;
+    trace_loads *loads = &sums->loads;
+    int column = 0;
+    TRY(find_column(sums->store, info, load, &column, err));
+    int64_t input_ns = 0;
+    int64_t weight_ns = 0;
+    divide_backward(info, load, &input_ns, &weight_ns);
+    const int layer = load->layer;
+    if (!sums->seen[column]) sums->seen_count++;
+    sums->seen[column] = true;
+    if (load->time_ns[TRACE_OP_BACKWARD] >= 0 && info->backward_split < 0)
+        loads->is_full[layer] = true;
+    const bool fits = add(&loads->forward_ns[layer], recorded(load->time_ns[TRACE_OP_FORWARD])) &&
+                      add(&loads->backward_input_ns[layer], input_ns) &&
+                      add(&loads->backward_weight_ns[layer], weight_ns) &&
+                      add(&loads->communication_ns[layer], recorded(load->communication_ns));
+    if (fits) return STATUS_OK;
+    return error_set(
+        err, STATUS_FORMAT,
+        "%s: trace '%.80s' iteration %d layer %d: the sum of its times exceeds 64 bits",
+        sums->store->path, info->name, load->iteration, layer);
+}
+
+static status add_sample(load_sums *sums, int iteration, error_message *err)
+{
+    trace_load *found = NULL;
+    int count = 0;
+    memset(sums->seen, 0, (size_t)sums->info->microbatch_columns * sizeof *sums->seen);
+    status result =
+        trace_loads_at(sums->store, sums->info->trace_id, iteration, &found, &count, err);
+    for (int load = 0; load < count && result == STATUS_OK; load++) {
+        result = add_row(sums, &found[load], err);
+    }
+    free(found);
+    return result;
+}
+
+static int64_t rounded(int64_t sum, int64_t count)
+{
+    return sum / count + (sum % count >= count - count / 2);
+}
+
+static void take_means(trace_loads *loads, int64_t count)
+{
+    for (int layer = 0; layer < loads->layer_count; layer++) {
+        int64_t *input_ns = &loads->backward_input_ns[layer];
+        int64_t *weight_ns = &loads->backward_weight_ns[layer];
+        if (loads->is_full[layer]) {
+            *input_ns += *weight_ns;
+            *weight_ns = 0;
+        }
+        *input_ns = rounded(*input_ns, count);
+        *weight_ns = rounded(*weight_ns, count);
+        loads->forward_ns[layer] = rounded(loads->forward_ns[layer], count);
+        loads->communication_ns[layer] = rounded(loads->communication_ns[layer], count);
+    }
+}
+
+status trace_loads_mean(trace_store *store, const trace_info *info, int first, int last,
+                        arena *memory, trace_loads *loads, error_message *err)
+{
+    static const sql_field iteration = {"iteration", 0, SQL_INT, NULL, 0};
+    static const sql_record of_sample = {&iteration, 1, sizeof(int)};
+    const size_t layers = (size_t)info->layer_count;
+    load_sums sums = {
+        .store = store,
+        .info = info,
+        .loads = {.layer_count = info->layer_count,
+                  .forward_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .backward_input_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .backward_weight_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .communication_ns = arena_array(memory, layers, sizeof(int64_t)),
+                  .is_full = arena_array(memory, layers, sizeof(bool))},
+        .seen = arena_array(memory, (size_t)info->microbatch_columns, sizeof(bool)),
+    };
+    TRY(sql_rows(store, &of_sample,
+                 " FROM loads WHERE trace_id=? AND iteration BETWEEN ? AND ? ORDER BY iteration",
+                 memory, &sums.loads.iterations, &sums.loads.iteration_count, err, "iii",
+                 info->trace_id, (int64_t)first, (int64_t)last));
+    if (sums.loads.iteration_count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: trace '%.80s' has no sample in iterations %d:%d; it has them from "
+                         "%" PRId64 " to %" PRId64,
+                         store->path, info->name, first, last, info->first_iteration,
+                         info->last_iteration);
+    }
+    for (int sample = 0; sample < sums.loads.iteration_count; sample++) {
+        TRY(add_sample(&sums, sums.loads.iterations[sample], err));
+    }
+    take_means(&sums.loads, sums.seen_count);
+    *loads = sums.loads;
+    return STATUS_OK;
 }

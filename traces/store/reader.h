@@ -1,10 +1,12 @@
-/// Layer costs of a recorded trace at any iteration.
+/// What layers of a recorded trace cost: at any iteration, as replays ask for it, and on average,
+/// as it is shown and compared.
 #pragma once
 
 #include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
+#include "base/arena.h"
 #include "base/status.h"
-#include "traces/store/store.h"
+#include "traces/store/catalog.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,12 +22,10 @@ typedef struct trace_reader trace_reader;
 
 /// Opens a trace by its number, whatever its status. Memory O(layers x columns).
 ///
-/// @param reader release with trace_reader_close before the store is closed
+/// @param reader carved from memory; not used after the store is closed
 /// @return STATUS_FORMAT if the trace holds no sample
-status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
+status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns, arena *memory,
                          trace_reader **reader, error_message *err);
-
-void trace_reader_close(trace_reader *reader);
 
 /// Costs at an iteration: those of the last sample at or before it; before the first sample, the
 /// first. Cheap while the sample stays the same; a new one reads its rows.
@@ -46,9 +46,27 @@ void trace_reader_close(trace_reader *reader);
 status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_costs *costs,
                              bool *changed, error_message *err);
 
-/// The first sampled iteration after iteration; -1 if there is none. Start with -1.
-status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
-                                error_message *err);
-
-/// The reader as the core's port. Borrowed until the reader is closed.
+/// The reader as the core's port. Borrowed as long as the reader.
 bal_cost_source trace_reader_source(trace_reader *reader);
+
+/// Busy times of one microbatch, means over all recorded microbatches of the sampled iterations in
+/// a range, rounded to the nearest ns, halves up. Arrays are from the arena.
+typedef struct trace_loads {
+    int iteration_count;
+    int *iterations; // [iteration_count] the sampled ones, ascending
+    int layer_count;
+    int64_t *forward_ns;         // [layer_count]
+    int64_t *backward_input_ns;  // [layer_count] B and recompute; with is_full: all of the backward
+    int64_t *backward_weight_ns; // [layer_count]
+    int64_t *communication_ns;   // [layer_count] 0 where it was not recorded
+    bool *is_full;               // [layer_count] a full backward, and no split is assumed
+} trace_loads;
+
+/// @param info        of a complete trace
+/// @param first, last iterations, both included
+/// @return STATUS_INVALID if no iteration in the range was sampled; STATUS_FORMAT if the store
+///         holds impossible rows, or a sum does not fit 64 bits
+///
+/// Time O(rows in the range), memory O(layers + microbatches + iterations).
+status trace_loads_mean(trace_store *store, const trace_info *info, int first, int last,
+                        arena *memory, trace_loads *loads, error_message *err);

@@ -94,21 +94,25 @@ static const sql_field op_time_fields[] = {
 _Static_assert(sizeof(bal_op_kind) == sizeof(int) && sizeof(trace_status) == sizeof(int),
                "enums are read and written as int");
 
+static const sql_field series_fields[] = {{"label", 0, SQL_TEXT, NULL, 0}};
+
 static const sql_record of_run = SQL_RECORD(trace_run_info, run_fields);
-static const sql_record of_plan = SQL_RECORD(trace_run_plan, plan_fields);
-static const sql_record of_result = SQL_RECORD(trace_run_result, result_fields);
 
-/// What a series has of its iterations.
-typedef enum series_table { ITERATIONS, DECISIONS, WORK, OP_TIMES, SERIES_TABLES } series_table;
-
+/// The tables of runs. Those of a series have their columns in the order of the fields, the first
+/// of which they are sorted by.
 static const struct {
-    const char *table;
+    const char *name;
     sql_record record;
-} of_series[SERIES_TABLES] = {
-    [ITERATIONS] = {"iteration", SQL_RECORD(trace_run_iteration, iteration_fields)},
-    [DECISIONS] = {"decision", SQL_RECORD(trace_run_decision, decision_fields)},
-    [WORK] = {"rank_work", SQL_RECORD(trace_run_work, work_fields)},
-    [OP_TIMES] = {"op_time", SQL_RECORD(trace_run_op_time, op_time_fields)},
+    const char *order; // NULL: of a series
+} tables[TRACE_RUN_TABLE_COUNT] = {
+    [TRACE_RUN_INPUTS] = {"run_input", SQL_RECORD(trace_input_file, sql_input_fields), "place"},
+    [TRACE_RUN_SERIES] = {"series", SQL_RECORD(const char *, series_fields), "series_id"},
+    [TRACE_RUN_PLANS] = {"plan", SQL_RECORD(trace_run_plan, plan_fields), "plan_id"},
+    [TRACE_RUN_RESULTS] = {"result", SQL_RECORD(trace_run_result, result_fields), "result_id"},
+    [TRACE_RUN_ITERATIONS] = {"iteration", SQL_RECORD(trace_run_iteration, iteration_fields), NULL},
+    [TRACE_RUN_DECISIONS] = {"decision", SQL_RECORD(trace_run_decision, decision_fields), NULL},
+    [TRACE_RUN_WORK] = {"rank_work", SQL_RECORD(trace_run_work, work_fields), NULL},
+    [TRACE_RUN_OP_TIMES] = {"op_time", SQL_RECORD(trace_run_op_time, op_time_fields), NULL},
 };
 
 struct trace_run {
@@ -116,7 +120,7 @@ struct trace_run {
     int64_t run_id;
     char *series; // of the row put last
     int64_t series_id;
-    sqlite3_stmt *inserts[SERIES_TABLES];
+    sqlite3_stmt *inserts[TRACE_RUN_TABLE_COUNT];
     sqlite3_stmt *insert_item;
 };
 
@@ -140,12 +144,16 @@ static status insert_run(trace_store *store, const trace_run_info *info,
         TRY(sql_put_input(store, "INSERT INTO run_input VALUES(?,?,?,?,?)", *run_id, file,
                           &files[file], err));
     }
+    if (info->identity != NULL) {
+        TRY(sql_write_once(store, err, "INSERT INTO item_run VALUES(?,?)", "it", *run_id,
+                           info->identity));
+    }
     return sql_batch_commit(store, err);
 }
 
 static void release(trace_run *run)
 {
-    for (int table = 0; table < SERIES_TABLES; table++) {
+    for (int table = 0; table < TRACE_RUN_TABLE_COUNT; table++) {
         sqlite3_finalize(run->inserts[table]);
     }
     sqlite3_finalize(run->insert_item);
@@ -155,8 +163,8 @@ static void release(trace_run *run)
 
 static status prepare_inserts(trace_run *run, error_message *err)
 {
-    for (int table = 0; table < SERIES_TABLES; table++) {
-        TRY(sql_prepare_insert(run->store, of_series[table].table, &of_series[table].record,
+    for (int table = TRACE_RUN_ITERATIONS; table < TRACE_RUN_TABLE_COUNT; table++) {
+        TRY(sql_prepare_insert(run->store, tables[table].name, &tables[table].record,
                                &run->inserts[table], err));
     }
     return sql_prepare(run->store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &run->insert_item,
@@ -244,36 +252,13 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return STATUS_OK;
 }
 
-static status put_row(trace_run *run, const char *series, series_table table, const void *row,
-                      error_message *err)
+status trace_run_put(trace_run *run, trace_run_table table, const char *series, const void *row,
+                     error_message *err)
 {
+    assert(tables[table].order == NULL);
     TRY(find_series(run, series, err));
-    return sql_insert(run->store, run->inserts[table], run->series_id, &of_series[table].record,
-                      row, err);
-}
-
-status trace_run_put_iteration(trace_run *run, const char *series,
-                               const trace_run_iteration *iteration, error_message *err)
-{
-    return put_row(run, series, ITERATIONS, iteration, err);
-}
-
-status trace_run_put_decision(trace_run *run, const char *series,
-                              const trace_run_decision *decision, error_message *err)
-{
-    return put_row(run, series, DECISIONS, decision, err);
-}
-
-status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
-                          error_message *err)
-{
-    return put_row(run, series, WORK, work, err);
-}
-
-status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
-                             error_message *err)
-{
-    return put_row(run, series, OP_TIMES, op_time, err);
+    return sql_insert(run->store, run->inserts[table], run->series_id, &tables[table].record, row,
+                      err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -351,70 +336,85 @@ status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_ru
     return error_set(err, STATUS_INVALID, "%s: no run %" PRId64, store->path, run_id);
 }
 
-status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
-                        int *count, error_message *err)
+status trace_run_rows(trace_store *store, int64_t run_id, trace_run_table table, const char *series,
+                      arena *memory, void *rows, int *count, error_message *err)
 {
-    return sql_rows(store, &sql_input_record, " FROM run_input WHERE run_id=? ORDER BY place",
-                    memory, files, count, err, "i", run_id);
-}
-
-status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
-                        int *count, error_message *err)
-{
-    static const sql_field label = {"label", 0, SQL_TEXT, NULL, 0};
-    static const sql_record record = {&label, 1, sizeof(const char *)};
-    return sql_rows(store, &record, " FROM series WHERE run_id=? ORDER BY series_id", memory,
-                    series, count, err, "i", run_id);
-}
-
-status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
-                       int *count, error_message *err)
-{
-    return sql_rows(store, &of_plan, " FROM plan WHERE run_id=? ORDER BY plan_id", memory, plans,
-                    count, err, "i", run_id);
-}
-
-status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
-                         trace_run_result **results, int *count, error_message *err)
-{
-    return sql_rows(store, &of_result, " FROM result WHERE run_id=? ORDER BY result_id", memory,
-                    results, count, err, "i", run_id);
-}
-
-/// Their first columns are what they are sorted by.
-static status rows_of_series(trace_store *store, int64_t run_id, const char *series,
-                             series_table table, arena *memory, void *rows, int *count,
-                             error_message *err)
-{
+    static const char of_run_id[] = "run_id=?1 AND ?2 IS NULL";
+    static const char of_series[] =
+        "series_id=(SELECT series_id FROM series WHERE run_id=?1 AND label=?2)";
+    const char *order = tables[table].order;
     char from[160];
-    snprintf(from, sizeof from,
-             " FROM %s WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
-             " ORDER BY 1, 2, 3",
-             of_series[table].table);
-    return sql_rows(store, &of_series[table].record, from, memory, rows, count, err, "it", run_id,
+    snprintf(from, sizeof from, " FROM %s WHERE %s ORDER BY %s", tables[table].name,
+             order != NULL ? of_run_id : of_series, order != NULL ? order : "1, 2, 3");
+    return sql_rows(store, &tables[table].record, from, memory, rows, count, err, "it", run_id,
                     series);
 }
 
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err)
+static const sql_field name_fields[] = {
+    SQL_FIELD_AS(trace_items_name, run_id, SQL_LONG, "max(run_id) AS run_id"),
+    SQL_FIELD(trace_items_name, identity, SQL_TEXT),
+};
+static const sql_record of_name = SQL_RECORD(trace_items_name, name_fields);
+
+status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
+                        trace_run_info *info, error_message *err)
 {
-    return rows_of_series(store, run_id, series, ITERATIONS, memory, iterations, count, err);
+    *run_id = 0;
+    TRY(sql_get(store, run_id, err, "SELECT max(run_id) AS run_id FROM item_run WHERE identity=?",
+                "t", identity));
+    return *run_id > 0 ? trace_run_get(store, *run_id, memory, info, err) : STATUS_OK;
 }
 
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err)
+status trace_items_list(trace_store *store, const char *pattern, arena *memory,
+                        trace_items_name **names, int *count, error_message *err)
 {
-    return rows_of_series(store, run_id, series, DECISIONS, memory, decisions, count, err);
+    return sql_rows(store, &of_name,
+                    " FROM item_run WHERE identity GLOB ? GROUP BY identity"
+                    " ORDER BY 1",
+                    memory, names, count, err, "t", pattern);
 }
 
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err)
+status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
+                        status (*take)(void *context, int64_t item, const char *bytes,
+                                       size_t length, error_message *err),
+                        error_message *err)
 {
-    return rows_of_series(store, run_id, series, WORK, memory, work, count, err);
+    sqlite3_stmt *statement = NULL;
+    bool has_row = true;
+    TRY(sql_query(store, &statement, err,
+                  "SELECT item, result FROM item WHERE run_id=? AND pass=? ORDER BY item", "ii",
+                  run_id, (int64_t)pass));
+    status result = sql_step(store, statement, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        // As text, SQLite puts a zero after the bytes.
+        const char *bytes = (const char *)sqlite3_column_text(statement, 1);
+        const size_t length = (size_t)sqlite3_column_bytes(statement, 1);
+        result = bytes == NULL
+                     ? sql_error(store, SQLITE_NOMEM, err)
+                     : take(context, sqlite3_column_int64(statement, 0), bytes, length, err);
+        if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    }
+    sqlite3_finalize(statement);
+    return result;
 }
 
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err)
+status trace_items_copy(trace_store *from, int64_t run_id, trace_run *to, int64_t *count,
+                        error_message *err)
 {
-    return rows_of_series(store, run_id, series, OP_TIMES, memory, op_times, count, err);
+    sqlite3_stmt *select = NULL;
+    bool has_row = false;
+    int64_t copied = 0;
+    TRY(sql_query(from, &select, err, "SELECT pass, item, result FROM item WHERE run_id=?", "i",
+                  run_id));
+    status result = sql_step(from, select, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = trace_run_put_item(to, sqlite3_column_int(select, 0),
+                                    sqlite3_column_int64(select, 1), sqlite3_column_blob(select, 2),
+                                    (size_t)sqlite3_column_bytes(select, 2), err);
+        copied++;
+        if (result == STATUS_OK) result = sql_step(from, select, &has_row, err);
+    }
+    sqlite3_finalize(select);
+    if (count != NULL) *count = copied;
+    return result;
 }

@@ -30,6 +30,7 @@ typedef struct trace_run_info {
     const char *config_json; // the study or plan as it was used; NULL: none
     uint64_t seed;
     const char *tool_version; // or NULL
+    const char *identity;     // in: by which a run of many items (below) is found again; or NULL
     const char *host;         // out
     const char *started_at;   // out: UTC, ISO 8601
     const char *finished_at;  // out: NULL if it did not end by itself
@@ -101,6 +102,19 @@ typedef struct trace_run_result {
     const char *result_json;
 } trace_run_result;
 
+/// What is recorded of a run, and the struct of a row of it.
+typedef enum trace_run_table {
+    TRACE_RUN_INPUTS,     ///< trace_input_file
+    TRACE_RUN_SERIES,     ///< const char *, in the order in which they first came
+    TRACE_RUN_PLANS,      ///< trace_run_plan, in the order in which they were put, as the next
+    TRACE_RUN_RESULTS,    ///< trace_run_result
+    TRACE_RUN_ITERATIONS, ///< trace_run_iteration; from here on of a series, by iteration
+    TRACE_RUN_DECISIONS,  ///< trace_run_decision
+    TRACE_RUN_WORK,       ///< trace_run_work, then by place
+    TRACE_RUN_OP_TIMES,   ///< trace_run_op_time, then by stage and kind
+    TRACE_RUN_TABLE_COUNT
+} trace_run_table;
+
 /// A run that is being recorded.
 typedef struct trace_run trace_run;
 
@@ -126,22 +140,19 @@ int64_t trace_run_id(const trace_run *run);
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err);
 
-/// What a series has of an iteration, once each. The op times of a stage and kind are put where
-/// they differ from those put last: they hold from their iteration on.
-status trace_run_put_iteration(trace_run *run, const char *series,
-                               const trace_run_iteration *iteration, error_message *err);
-status trace_run_put_decision(trace_run *run, const char *series,
-                              const trace_run_decision *decision, error_message *err);
-status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
-                          error_message *err);
-status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
-                             error_message *err);
+/// Puts a row of a table that is of a series, once per iteration (and place, or stage and kind).
+/// The op times of a stage and kind are put where they differ from those put last: they hold from
+/// their iteration on.
+///
+/// @param row of the struct that stands beside the table's name
+status trace_run_put(trace_run *run, trace_run_table table, const char *series, const void *row,
+                     error_message *err);
 
 /// Keeps a result under a label, which must be new.
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
                             error_message *err);
 
-/// Keeps the result of an item of a run of many (traces/store/items.h), any bytes; one that is
+/// Keeps the result of an item of a run of many (below), any bytes; one that is
 /// there already is replaced. Rows are committed in batches (traces/store/store.h).
 ///
 /// @param pass which of several rounds over items, from 0
@@ -169,24 +180,50 @@ status trace_run_find(trace_store *store, const char *name, arena *memory, trace
 status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
                      error_message *err);
 
-/// Of a run: its inputs; the series that have iterations, in the order in which they first came;
-/// plans and results in the order in which they were put. Arrays are [*count], carved from memory.
-status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
-                        int *count, error_message *err);
-status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
-                        int *count, error_message *err);
-status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
-                       int *count, error_message *err);
-status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
-                         trace_run_result **results, int *count, error_message *err);
+/// All rows that a run, or one of its series, has in a table.
+///
+/// @param series NULL where the table is of the run
+/// @param rows   pointer to an array of the struct that stands beside the table's name: out
+///               [*count], carved from memory
+status trace_run_rows(trace_store *store, int64_t run_id, trace_run_table table, const char *series,
+                      arena *memory, void *rows, int *count, error_message *err);
 
-/// Of a series: by iteration, then place, or stage and kind. Arrays are [*count], carved from
-/// memory.
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err);
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err);
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err);
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err);
+/// Runs of many items, such as the points of a what-if study: results are kept as they come, so
+/// that an interrupted run goes on where it was, and read back in order. Such a run has an
+/// identity, which its command makes of all that its results depend on: the same command finds the
+/// run again by it.
+
+/// The newest run of this identity.
+///
+/// @param run_id out: 0 if there is none
+/// @param info   out, if there is one; strings are carved from memory. `running` means that its
+///               writer lives, or cannot be seen from here
+status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
+                        trace_run_info *info, error_message *err);
+
+/// A run by its identity.
+typedef struct trace_items_name {
+    int64_t run_id;
+    const char *identity;
+} trace_items_name;
+
+/// The newest run of each identity that fits a pattern (SQLite's GLOB), oldest first.
+///
+/// @param names [*count] out, carved from memory
+status trace_items_list(trace_store *store, const char *pattern, arena *memory,
+                        trace_items_name **names, int *count, error_message *err);
+
+/// Gives what is kept of a pass to take, in ascending order of the items.
+///
+/// @param take bytes are borrowed for the call and end with a zero after length; what it returns
+///             ends the reading and is returned
+status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
+                        status (*take)(void *context, int64_t item, const char *bytes,
+                                       size_t length, error_message *err),
+                        error_message *err);
+
+/// Keeps what another store has of a run, all passes of it.
+///
+/// @param count out: how many items; may be NULL
+status trace_items_copy(trace_store *from, int64_t run_id, trace_run *to, int64_t *count,
+                        error_message *err);

@@ -397,12 +397,11 @@ status sql_insert(trace_store *store, sqlite3_stmt *statement, int64_t id, const
 static const sql_field text_field = {"text", 0, SQL_TEXT, NULL, 0};
 const sql_record sql_text_record = {&text_field, 1, sizeof(const char *)};
 
-static const sql_field input_fields[] = {
+const sql_field sql_input_fields[SQL_INPUT_FIELDS] = {
     SQL_FIELD(trace_input_file, path, SQL_TEXT),
     SQL_FIELD(trace_input_file, bytes, SQL_LONG),
     SQL_FIELD(trace_input_file, hash, SQL_HASH),
 };
-const sql_record sql_input_record = {input_fields, 3, sizeof(trace_input_file)};
 
 status sql_put_input(trace_store *store, const char *text, int64_t id, int place,
                      const trace_input_file *file, error_message *err)

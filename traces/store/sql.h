@@ -172,7 +172,8 @@ status sql_insert(trace_store *store, sqlite3_stmt *statement, int64_t id, const
 extern const sql_record sql_text_record;
 
 /// An input of a trace or a run, trace_input_file: path, bytes, hash.
-extern const sql_record sql_input_record;
+enum { SQL_INPUT_FIELDS = 3 };
+extern const sql_field sql_input_fields[SQL_INPUT_FIELDS];
 
 /// Puts one. @param text with parameters for id, place and what the record has
 status sql_put_input(trace_store *store, const char *text, int64_t id, int place,

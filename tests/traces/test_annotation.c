@@ -1,6 +1,8 @@
-/// Phase maps: what rules say about a name, and what is refused in the file.
+/// What names of annotations say, by themselves and by the rules of phase maps; and what is refused
+/// in the file of a map.
 #include "tests/test.h"
-#include "traces/import/phase_map.h"
+#include "tests/test_memory.h"
+#include "traces/import/annotation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,14 +10,14 @@
 static trace_phase_map *open_map(const char *text)
 {
     trace_phase_map *map = NULL;
-    require(trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &why));
+    require(trace_phase_map_open_bytes("m.json", text, strlen(text), memory, &map, &why));
     return map;
 }
 
 static void expect_refused(const char *text, const char *message)
 {
     trace_phase_map *map = NULL;
-    assert_fails(trace_phase_map_open_bytes("m.json", text, strlen(text), &map, &why),
+    assert_fails(trace_phase_map_open_bytes("m.json", text, strlen(text), memory, &map, &why),
                  STATUS_FORMAT, message);
     assert_null(map);
 }
@@ -34,22 +36,21 @@ TEST(the_first_rule_that_matches_decides)
              "{\"match\":\"^L\",\"layer\":5,\"phase\":\"BW\",\"component\":\"communication\"},"
              "{\"match\":\"^n$\",\"layer\":{\"count\":\"down\"},\"phase\":\"F\"}]}");
 
-    assert_ok(trace_phase_map_apply(map, "L12.W mb3", &found, &is_known, NULL));
+    assert_ok(trace_annotation_read(map, "L12.W mb3", &found, &is_known, NULL));
     assert_true(is_known);
     assert_int_equal(found.layer, 12);
     assert_int_equal(found.kind, TRACE_OP_BACKWARD_WEIGHT);
     assert_int_equal(found.microbatch, 3);
-    assert_ok(trace_phase_map_apply(map, "Lx", &found, &is_known, NULL));
+    assert_ok(trace_annotation_read(map, "Lx", &found, &is_known, NULL));
     assert_int_equal(found.layer, 5);
     assert_int_equal(found.kind, TRACE_OP_BACKWARD);
     assert_true(found.is_communication);
-    assert_ok(trace_phase_map_apply(map, "n", &found, &is_known, NULL));
+    assert_ok(trace_annotation_read(map, "n", &found, &is_known, NULL));
     assert_int_equal(found.count, TRACE_COUNT_DOWN);
-    assert_ok(trace_phase_map_apply(map, "warm L1", &found, &is_known, NULL));
+    assert_ok(trace_annotation_read(map, "warm L1", &found, &is_known, NULL));
     assert_false(is_known);
     assert_true(trace_phase_map_is_scope(map, "chunk 3"));
     assert_int_equal(trace_phase_map_layers(map), 3);
-    trace_phase_map_close(map);
 }
 
 TEST(the_shipped_map_knows_the_names_of_deepseek_v3)
@@ -67,18 +68,17 @@ TEST(the_shipped_map_knows_the_names_of_deepseek_v3)
         {"combine(B)", TRACE_OP_BACKWARD_INPUT, TRACE_COUNT_DOWN, true},
     };
     trace_phase_map *map = NULL;
-    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &why));
+    require(trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", memory, &map, &why));
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         trace_annotation found;
         bool is_known = false;
-        assert_ok(trace_phase_map_apply(map, cases[each].name, &found, &is_known, NULL));
+        assert_ok(trace_annotation_read(map, cases[each].name, &found, &is_known, NULL));
         assert_true(is_known);
         assert_int_equal(found.kind, cases[each].kind);
         assert_int_equal(found.count, cases[each].count);
         assert_int_equal(found.is_communication, cases[each].is_communication);
     }
     assert_true(trace_phase_map_is_scope(map, "1F1B"));
-    trace_phase_map_close(map);
 }
 
 TEST(a_group_without_a_number_is_refused)
@@ -88,13 +88,12 @@ TEST(a_group_without_a_number_is_refused)
     trace_phase_map *map = open_map(HEAD "\"annotations\":[{\"match\":\"^L(.*)_(.*)$\",\"layer\":"
                                          "{\"group\":1},\"phase\":{\"group\":2}}]}");
 
-    assert_fails(trace_phase_map_apply(map, "Lx_F", &found, &is_known, &why), STATUS_INVALID,
+    assert_fails(trace_annotation_read(map, "Lx_F", &found, &is_known, &why), STATUS_INVALID,
                  "annotation 'Lx_F': group 1 of the phase map's rule holds no "
                  "layer in [0, 65535]");
-    assert_fails(trace_phase_map_apply(map, "L3_G", &found, &is_known, &why), STATUS_INVALID,
+    assert_fails(trace_annotation_read(map, "L3_G", &found, &is_known, &why), STATUS_INVALID,
                  "annotation 'L3_G': group 2 of the phase map's rule is none "
                  "of F, B, W, BW, R");
-    trace_phase_map_close(map);
 }
 
 TEST(mistakes_in_the_file_are_named)
@@ -162,7 +161,9 @@ TEST(names_of_torch_and_dynmo_need_no_map)
     };
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         trace_annotation found;
-        assert_true(trace_annotation_parse(cases[each].name, &found));
+        bool is_known = false;
+        assert_ok(trace_annotation_read(NULL, cases[each].name, &found, &is_known, NULL));
+        assert_true(is_known);
         assert_int_equal(found.kind, cases[each].kind);
         assert_int_equal(found.layer, cases[each].layer);
         assert_int_equal(found.microbatch, cases[each].microbatch);
@@ -188,7 +189,9 @@ TEST(other_names_are_not_known)
                                         "PP:0F99999999999999999999"};
     for (size_t each = 0; each < sizeof names / sizeof names[0]; each++) {
         trace_annotation found;
-        assert_false(trace_annotation_parse(names[each], &found));
+        bool is_known = true;
+        assert_ok(trace_annotation_read(NULL, names[each], &found, &is_known, NULL));
+        assert_false(is_known);
     }
     int step = -1;
     assert_true(trace_annotation_is_step("ProfilerStep#12", &step));
@@ -198,5 +201,5 @@ TEST(other_names_are_not_known)
 
 int main(void)
 {
-    return run_all_tests(NULL, NULL);
+    return run_all_tests(open_memory, close_memory);
 }
