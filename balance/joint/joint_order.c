@@ -130,6 +130,7 @@ void bal_joint_board_set(bal_joint_board *board, const int *first_layer)
 int64_t bal_joint_line_peak_bytes(const bal_joint_board *board, int rank,
                                   const bal_joint_code *line)
 {
+    const int *slots = board->slot + rank * board->code_count;
     int count[BAL_JOINT_CODES_MAX] = {0};
     int64_t held = 0;
     int64_t peak = 0;
@@ -138,7 +139,7 @@ int64_t bal_joint_line_peak_bytes(const bal_joint_board *board, int rank,
         const bool is_forward = code == 0 || code == 3;
         if (!is_forward && count[code] >= count[code - 1]) return INT64_MAX;
         count[code]++;
-        held += board->memory[bal_joint_slot(board, rank, code)];
+        held += board->memory[slots[code]];
         if (held > peak) peak = held;
     }
     return peak;
@@ -227,10 +228,15 @@ int64_t bal_joint_play(bal_joint_board *board, const bal_joint_code *lines, int6
 static void number_ops(bal_joint_board *board, const bal_joint_code *lines)
 {
     memset(board->done, 0, 3 * (size_t)board->stage_count * sizeof *board->done);
-    for (int index = 0; index < board->op_count; index++) {
-        const int slot = bal_joint_slot(board, index / board->line_op_count, lines[index]);
-        board->microbatch[index] = board->done[slot]++;
-        board->place[slot * board->microbatch_count + board->microbatch[index]] = index;
+    int index = 0;
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        const int *slots = board->slot + rank * board->code_count;
+        for (; index < bal_joint_line_begin(board, rank + 1); index++) {
+            const int slot = slots[lines[index]];
+            const int microbatch = board->done[slot]++;
+            board->microbatch[index] = microbatch;
+            board->place[slot * board->microbatch_count + microbatch] = index;
+        }
     }
 }
 
