@@ -50,12 +50,12 @@ typedef struct bal_joint_answer {
 
 /// Searches until the budget is used up or the bound is met. The same question gives the same
 /// answer on every machine, and a larger budget never a larger makespan. Work counts by the ops
-/// placed in it, over those of an order of the placement: a play is 1, to dispatch an order
-/// BAL_JOINT_DISPATCH_PLAYS, and a searched schedule as much as its search placed. What does not
-/// end within the budget does not count for the answer.
+/// placed in it, over those of an order of the placement: a play is 1, to dispatch an order and
+/// play it BAL_JOINT_DISPATCH_PLAYS, and a searched schedule as much as its search placed. What
+/// does not end within the budget does not count for the answer, but for the first order.
 ///
-/// The bound is the smallest over the placements in question (one chunk per rank; two in V; two
-/// interleaved) of bal_joint_bound, whose assumptions it shares.
+/// In question are one chunk per rank, two in V, and two interleaved where some schedule takes the
+/// counts and bal_joint_bound bounds them; lower_bound_ns is the smallest of their bounds.
 ///
 /// @return what bal_joint_layers_of refuses; STATUS_INVALID for a budget below 1, a chunk_count
 ///         above 2 or fewer layers than chunks; STATUS_INFEASIBLE if no partition fits the caps

@@ -19,21 +19,20 @@
 ///
 /// For a partition, the bound is the largest over ranks of what its own work, the way of the first
 /// microbatch to it and of the last from it, the wait for the first gradient with the forwards that
-/// memory allows until then, and the time that every microbatch occupies memory force; JOINT.md
-/// derives each. The smallest of it over all partitions is found exactly for one chunk, by a
-/// dynamic program, and for two within 1/2048 below, by bisection over Pareto frontiers; where
-/// that is out of proportion (interleaved, with more than BAL_JOINT_BOUND_STEPS_MAX steps a probe),
-/// layers count as divisible instead. What depends on the cuts of other ranks is taken at its
-/// least.
+/// memory allows until then, and the stay of microbatches for which it has room force; JOINT.md
+/// derives each. What depends on the cuts of other ranks is taken at its least. The smallest of it
+/// over all partitions is found by bisection: exactly for one chunk, within 1/2048 below for two.
 ///
-/// @param first_layer [stages + 1] out: with one chunk, a partition of the smallest bound; NULL if
-///                    not wanted
+/// @param first_layer [stages + 1] out: a partition of about that bound, with one chunk per rank
+///                    exactly; with two, stages may be empty. After failure it means nothing
 /// @param bound_ns    out; untouched on failure
 /// @return STATUS_INFEASIBLE where no partition fits the memory caps even if every rank holds one
-///         microbatch at a time, or there are fewer layers than stages
+///         microbatch at a time, or there are fewer layers than stages; STATUS_UNSUPPORTED for
+///         interleaved chunks of so many layers and ranks that a probe of the bisection takes more
+///         than BAL_JOINT_BOUND_STEPS_MAX steps
 ///
-/// Time: one chunk O(rank_count * layer_count * w), w layers of the largest stage that is not
-/// too slow; V as much for each of some dozen probes; interleaved layer_count times that.
+/// Time: some dozen probes of O(rank_count * layer_count * w), w layers of the largest stage that
+/// is not too slow; interleaved layer_count times that.
 status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
                        int *first_layer, int64_t *bound_ns, error_message *err);
 enum { BAL_JOINT_BOUND_STEPS_MAX = 1 << 21 };

@@ -31,6 +31,7 @@ static status sum_up(const int64_t *values, int layer_count, int columns, arena 
     return STATUS_OK;
 }
 
+/// Sums up what the layers cost. Without a split there is no W, and nothing is held for it.
 static status sum_all(const bal_layer_costs *costs, arena *memory, bal_joint_layers *layers,
                       error_message *err)
 {
@@ -38,9 +39,11 @@ static status sum_all(const bal_layer_costs *costs, arena *memory, bal_joint_lay
     const int columns = costs->microbatch_count;
     const int64_t *held = costs->activation_bytes;
     const int64_t *gradient = costs->gradient_bytes != NULL ? costs->gradient_bytes : held;
+    const int64_t *weight_ns = costs->has_split ? costs->backward_weight_ns : NULL;
+    if (!costs->has_split) gradient = NULL;
     TRY(sum_up(costs->forward_ns, count, columns, memory, &layers->forward_before, err));
     TRY(sum_up(costs->backward_input_ns, count, columns, memory, &layers->input_before, err));
-    TRY(sum_up(costs->backward_weight_ns, count, columns, memory, &layers->weight_before, err));
+    TRY(sum_up(weight_ns, count, columns, memory, &layers->weight_before, err));
     TRY(sum_up(costs->state_bytes, count, 1, memory, &layers->state_before, err));
     TRY(sum_up(held, count, 1, memory, &layers->held_before, err));
     return sum_up(gradient, count, 1, memory, &layers->gradient_before, err);
@@ -154,80 +157,28 @@ static int64_t scaled(const bal_joint_layers *layers, int rank, int64_t ns)
     return (int64_t)(((bal_wide)ns * layers->time_factor_ppb[rank] + PPB / 2) / PPB);
 }
 
+/// Layers [begin, end) of prefix sums.
+static int64_t sum_of(const int64_t *before, int begin, int end)
+{
+    return before[end] - before[begin];
+}
+
 bal_joint_cost bal_joint_cost_of(const bal_joint_layers *layers, int rank, int chunk, int begin,
                                  int end)
 {
     if (begin == end) return (bal_joint_cost){0};
     bal_joint_cost cost = {
-        .forward_ns =
-            scaled(layers, rank, layers->forward_before[end] - layers->forward_before[begin]),
-        .input_ns = scaled(layers, rank, layers->input_before[end] - layers->input_before[begin]),
-        .weight_ns =
-            scaled(layers, rank, layers->weight_before[end] - layers->weight_before[begin]),
-        .state_bytes = layers->state_before[end] - layers->state_before[begin],
-        .held_bytes = layers->held_before[end] - layers->held_before[begin],
-        .gradient_bytes = layers->gradient_before[end] - layers->gradient_before[begin]};
+        .forward_ns = scaled(layers, rank, sum_of(layers->forward_before, begin, end)),
+        .input_ns = scaled(layers, rank, sum_of(layers->input_before, begin, end)),
+        .weight_ns = scaled(layers, rank, sum_of(layers->weight_before, begin, end)),
+        .state_bytes = sum_of(layers->state_before, begin, end),
+        .held_bytes = sum_of(layers->held_before, begin, end),
+        .gradient_bytes = sum_of(layers->gradient_before, begin, end)};
     if (chunk == 0 && layers->fixed_ns != NULL) cost.forward_ns += layers->fixed_ns[rank];
-    if (!layers->has_split || (layers->first_stage_whole && rank == 0 && chunk == 0)) {
+    if (layers->first_stage_whole && rank == 0 && chunk == 0) {
         cost.input_ns += cost.weight_ns;
         cost.weight_ns = 0;
         cost.gradient_bytes = 0;
     }
     return cost;
-}
-
-void bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                          bal_stage_costs *costs)
-{
-    const size_t stages = (size_t)layers->rank_count * (size_t)shape.chunk_count;
-    int64_t *rows = arena_array(memory, 8 * stages, sizeof *rows);
-    *costs = (bal_stage_costs){.stage_count = (int)stages,
-                               .microbatch_count = 1,
-                               .forward_ns = rows,
-                               .backward_input_ns = rows + stages,
-                               .backward_weight_ns = rows + 2 * stages,
-                               .send_forward_ns = rows + 3 * stages,
-                               .send_backward_ns = rows + 4 * stages,
-                               .memory_forward = rows + 5 * stages,
-                               .memory_backward_input = rows + 6 * stages,
-                               .memory_backward_weight = rows + 7 * stages};
-}
-
-void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,
-                          const int *first_layer, bal_stage_costs *costs)
-{
-    const int stages = costs->stage_count;
-    int64_t *rows = (int64_t *)costs->forward_ns; // the arrays are those of bal_joint_costs_init
-    for (int stage = 0; stage < stages; stage++) {
-        int chunk = 0;
-        const int rank = bal_rank_of_stage(shape.placement, layers->rank_count, shape.chunk_count,
-                                           stage, &chunk);
-        const bal_joint_cost cost =
-            bal_joint_cost_of(layers, rank, chunk, first_layer[stage], first_layer[stage + 1]);
-        const bool is_last = stage + 1 == stages;
-        const int64_t *transfer = layers->transfer_ns;
-        rows[stage] = cost.forward_ns;
-        rows[stages + stage] = cost.input_ns;
-        rows[2 * stages + stage] = cost.weight_ns;
-        rows[3 * stages + stage] =
-            transfer != NULL && !is_last ? transfer[first_layer[stage + 1] - 1] : 0;
-        rows[4 * stages + stage] =
-            transfer != NULL && stage > 0 ? transfer[first_layer[stage] - 1] : 0;
-        rows[5 * stages + stage] = cost.held_bytes;
-        rows[6 * stages + stage] = cost.gradient_bytes - cost.held_bytes;
-        rows[7 * stages + stage] = -cost.gradient_bytes;
-    }
-}
-
-int64_t bal_joint_state_bytes(const bal_joint_layers *layers, bal_joint_shape shape,
-                              const int *first_layer, int rank)
-{
-    int64_t bytes = 0;
-    for (int chunk = 0; chunk < shape.chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(shape.placement, layers->rank_count, shape.chunk_count, rank, chunk);
-        bytes +=
-            layers->state_before[first_layer[stage + 1]] - layers->state_before[first_layer[stage]];
-    }
-    return bytes;
 }

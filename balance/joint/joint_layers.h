@@ -2,7 +2,7 @@
 /// from prefix sums.
 #pragma once
 
-#include "balance/costs/stage_costs.h"
+#include "balance/costs/placement.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"
@@ -62,18 +62,3 @@ status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_
 /// Layers [begin, end) as chunk of rank; all 0 for an empty run.
 bal_joint_cost bal_joint_cost_of(const bal_joint_layers *layers, int rank, int chunk, int begin,
                                  int end);
-
-/// Fills the costs of the stages of a partition.
-///
-/// @param first_layer [stages + 1] rank_count * chunk_count stages
-/// @param costs       of bal_joint_costs_init, for this shape
-void bal_joint_costs_fill(const bal_joint_layers *layers, bal_joint_shape shape,
-                          const int *first_layer, bal_stage_costs *costs);
-
-/// Carves the arrays of costs from memory.
-void bal_joint_costs_init(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
-                          bal_stage_costs *costs);
-
-/// State of all layers that a rank holds.
-int64_t bal_joint_state_bytes(const bal_joint_layers *layers, bal_joint_shape shape,
-                              const int *first_layer, int rank);

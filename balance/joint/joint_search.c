@@ -3,8 +3,6 @@
 
 #include "balance/joint/joint_bound.h"
 #include "balance/joint/joint_walk.h"
-#include "balance/partition/chain.h"
-#include "balance/partition/partition.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,27 +10,26 @@
 
 enum {
     SHAPES_MAX = 3,
-    PARTITIONS_MAX = 24,   // candidates of a shape
-    SEARCHED_MAX = 6,      // of them that searched families are asked for
-    WALKS_MAX = 8,         // places that walks begin from
-    RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
-    LAST_RUN_STEPS = 8192, // of the walks that are left at the end
-    REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
-    REFINE_PURPOSE = 1 << 21,
-    BUDGET_OPS = 1000000000, // of the default budget
+    PARTITIONS_MAX = 16,          // candidates of a shape
+    NEIGHBOUR_TRIES = 64,         // to find them
+    SEARCHED_MAX = 6,             // of them that searched families are asked for
+    WALKS_MAX = 8,                // places that walks begin from
+    RUN_STEPS = 256,              // of a walk in the first round; the listener is asked as often
+    LAST_RUN_STEPS = 8192,        // of the walks that are left at the end
+    LAST_WALKS = 4,               // how many these are
+    REFINE_STEPS = 10000,         // of a walk to a partition of a small bound
+    CUTS_PURPOSE = (1 << 21) + 1, // of random numbers for partitions
+    BUDGET_OPS = 1000000000,      // of the default budget
     BUDGET_PLAYS = 50000,
     BUDGET_LEAST = 1000,
 };
 
 /// One placement in question.
 typedef struct shape_state {
-    bal_joint_ground ground;
+    bal_joint_board board;
     int64_t bound_ns;
     int partition_count;
     int *partitions[PARTITIONS_MAX]; // [stages + 1] each
-    bal_joint_place scratch;
-    bal_joint_place kept[WALKS_MAX]; // of different partitions, the best first
-    int kept_count;
 } shape_state;
 
 typedef struct search {
@@ -45,13 +42,16 @@ typedef struct search {
     int64_t bound_ns;
     int64_t play_count;
     bool is_interrupted;
-    bool may_fit;   // no placement's bound has proven that none of its partitions fits
-    int best_shape; // whose first kept place is the best; -1: none yet
+    bool may_fit;                    // some placement's bound has not proven that nothing fits
+    bal_joint_place tried;           // the candidate in hand
+    bal_joint_walk walks[WALKS_MAX]; // from the best places of different partitions
+    int walk_count;
+    int best; // the walk of the shortest makespan
 } search;
 
 static int64_t best_ns(const search *state)
 {
-    return state->best_shape < 0 ? INT64_MAX : state->shapes[state->best_shape].kept[0].makespan_ns;
+    return state->walk_count == 0 ? INT64_MAX : state->walks[state->best].best.makespan_ns;
 }
 
 static bool is_over(const search *state)
@@ -75,102 +75,88 @@ static bool spend(search *state, int64_t play_count)
     return spent == play_count;
 }
 
+static size_t cut_bytes(const bal_joint_board *board)
+{
+    return ((size_t)board->stage_count + 1) * sizeof(int);
+}
+
 /// Adds a partition to those of a shape, unless it is known, leaves a stage empty or does not fit.
 static void add_partition(search *state, shape_state *shape, const int *first_layer)
 {
-    const int stages = shape->ground.stage_count;
-    const size_t bytes = ((size_t)stages + 1) * sizeof *first_layer;
-    if (shape->partition_count == PARTITIONS_MAX) return;
+    const int stages = shape->board.stage_count;
+    const size_t bytes = cut_bytes(&shape->board);
     for (int stage = 0; stage < stages; stage++) {
         if (first_layer[stage] >= first_layer[stage + 1]) return;
     }
     for (int known = 0; known < shape->partition_count; known++) {
         if (memcmp(shape->partitions[known], first_layer, bytes) == 0) return;
     }
-    if (bal_joint_partition_bound(&state->layers, shape->ground.shape, first_layer) == INT64_MAX) {
+    if (bal_joint_partition_bound(&state->layers, shape->board.shape, first_layer) == INT64_MAX) {
         return;
     }
+    assert(shape->partition_count < PARTITIONS_MAX);
     int *copy = arena_array(state->memory, (size_t)stages + 1, sizeof *copy);
     memcpy(copy, first_layer, bytes);
     shape->partitions[shape->partition_count++] = copy;
 }
 
-/// The partitions that balance the stages, each counting for itself, exactly and nearly. Where
-/// ranks hold two chunks, what the problem says of ranks does not say it of stages and is left out.
-static status add_balanced(search *state, shape_state *shape, int *first, error_message *err)
+/// Adds what a walk makes of a partition.
+static void add_refined(search *state, shape_state *shape, int *first)
 {
-    bal_problem problem = *state->question->problem;
-    problem.weight = BAL_WEIGHT_TIME;
-    problem.objective = BAL_OBJECTIVE_BOTTLENECK;
-    problem.stage_count = shape->ground.stage_count;
-    problem.transfer_ns = NULL;
-    if (shape->ground.shape.chunk_count > 1) {
-        problem.stage_memory_bytes = NULL;
-        problem.stage_time_factor_ppb = NULL;
-        problem.stage_fixed_ns = NULL;
-    }
-    bal_chain chain;
-    int64_t bottleneck = 0;
-    TRY(bal_chain_of(&problem, state->memory, &chain, err));
-    const status found = bal_partition_bottleneck(&chain, state->memory, first, &bottleneck, NULL);
-    if (found == STATUS_INFEASIBLE) return STATUS_OK;
-    if (found != STATUS_OK) return found;
+    const uint64_t purpose = CUTS_PURPOSE + (uint64_t)shape->partition_count;
+    rng random = rng_init(state->question->seed, purpose);
+    bal_joint_refine(&state->layers, shape->board.shape, shape->bound_ns, REFINE_STEPS, &random,
+                     state->memory, first);
     add_partition(state, shape, first);
-    int64_t bound = 0;
-    if (bal_partition_1f1b(&chain, problem.microbatch_count, state->memory, first, &bound, NULL) ==
-        STATUS_OK) {
-        add_partition(state, shape, first);
-    }
-    for (int slack = 0; slack <= 32; slack += 8) {
-        const int64_t load = bottleneck + bottleneck / 256 * slack;
-        TRY(bal_partition_latest(&chain, load, NULL, first, err));
-        add_partition(state, shape, first);
-        TRY(bal_partition_earliest(&chain, load, state->memory, first, err));
-        add_partition(state, shape, first);
-    }
-    return STATUS_OK;
 }
 
 /// The partitions into two chunks that the bound favours, by how the layers share out between the
 /// first chunks and the second ones: alike, or most of them in the second.
 static void add_near(search *state, shape_state *shape, int *first)
 {
-    const int mean = state->layers.layer_count / shape->ground.stage_count;
+    const int mean = state->layers.layer_count / shape->board.stage_count;
     const int least[][2] = {{mean, mean}, {1, mean}, {1, 1}, {mean, 1}, {(mean + 1) / 2, mean}};
     for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
         const status found =
-            bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
+            bal_joint_near_partition(&state->layers, shape->board.shape, least[index][0],
                                      least[index][1], state->memory, first, NULL);
-        if (found != STATUS_OK) continue;
-        rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
-        bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
-                         &random, state->memory, first);
+        if (found == STATUS_OK) add_refined(state, shape, first);
+    }
+}
+
+/// Adds partitions a few layers beside one, whether or not that fits.
+static void add_neighbours(search *state, shape_state *shape, int *first)
+{
+    const int stages = shape->board.stage_count;
+    int *next = arena_array(state->memory, (size_t)stages + 1, sizeof *next);
+    rng random = rng_init(state->question->seed, CUTS_PURPOSE);
+    for (int tries = 0; tries < NEIGHBOUR_TRIES && stages > 1; tries++) {
+        if (shape->partition_count == PARTITIONS_MAX) return;
+        memcpy(next, first, cut_bytes(&shape->board));
+        if (!bal_joint_shift_cuts(stages, &random, next)) continue;
+        memcpy(first, next, cut_bytes(&shape->board));
         add_partition(state, shape, first);
     }
 }
 
 /// The partitions to begin with: that of the smallest bound first.
-static status add_partitions(search *state, shape_state *shape, const int *of_bound,
-                             error_message *err)
+///
+/// @param first [stages + 1] that of the bound, which with two chunks may have empty stages
+static void add_partitions(search *state, shape_state *shape, int *first)
 {
     const bal_problem *problem = state->question->problem;
-    const int stages = shape->ground.stage_count;
-    int *first = arena_array(state->memory, (size_t)stages + 1, sizeof *first);
-    if (shape->ground.shape.chunk_count == 1) {
-        add_partition(state, shape, of_bound);
-    } else {
-        add_near(state, shape, first);
-    }
+    const int stages = shape->board.stage_count;
+    add_partition(state, shape, first);
+    if (shape->board.shape.chunk_count == 2) add_near(state, shape, first);
     const bool has_current =
-        problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&
+        problem->current_first_layer != NULL && shape->board.shape.chunk_count == 1 &&
         (problem->current_stage_count == 0 || problem->current_stage_count == stages);
     if (has_current) add_partition(state, shape, problem->current_first_layer);
-    TRY(add_balanced(state, shape, first, err));
     for (int stage = 0; stage <= stages; stage++) {
         first[stage] = (int)((int64_t)stage * state->layers.layer_count / stages);
     }
-    add_partition(state, shape, first);
-    return STATUS_OK;
+    add_refined(state, shape, first);
+    add_neighbours(state, shape, first);
 }
 
 /// Whether a schedule has orders of these chunks in this placement.
@@ -197,31 +183,25 @@ static const bal_schedule_family *family_of(const bal_joint_layers *layers, bal_
 }
 
 /// Bounds a shape and prepares it. Leaves it out where no partition of it fits.
-static status add_shape(search *state, bal_joint_shape shape, error_message *err)
+static void add_shape(search *state, bal_joint_shape shape)
 {
-    if (family_of(&state->layers, shape) == NULL) return STATUS_OK;
     const int wanted = state->question->chunk_count;
-    if (wanted != 0 && wanted != shape.chunk_count) return STATUS_OK;
+    if (wanted != 0 && wanted != shape.chunk_count) return;
+    if (family_of(&state->layers, shape) == NULL) return;
     shape_state *made = &state->shapes[state->shape_count];
     const size_t stages = (size_t)state->layers.rank_count * (size_t)shape.chunk_count;
-    int *of_bound = arena_array(state->memory, stages + 1, sizeof *of_bound);
+    int *first = arena_array(state->memory, stages + 1, sizeof *first);
     const status bounded =
-        bal_joint_bound(&state->layers, shape, state->memory, of_bound, &made->bound_ns, err);
-    if (bounded == STATUS_INFEASIBLE) return STATUS_OK;
-    if (bounded != STATUS_OK) return bounded;
+        bal_joint_bound(&state->layers, shape, state->memory, first, &made->bound_ns, NULL);
+    state->may_fit = state->may_fit || bounded != STATUS_INFEASIBLE;
+    if (bounded != STATUS_OK) return;
     if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
-    bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground);
-    bal_joint_place_init(&made->ground, state->memory, &made->scratch);
-    for (int index = 0; index < WALKS_MAX; index++) {
-        bal_joint_place_init(&made->ground, state->memory, &made->kept[index]);
-    }
-    TRY(add_partitions(state, made, of_bound, err));
-    state->may_fit = true;
+    bal_joint_board_init(&state->layers, shape, state->memory, &made->board);
+    add_partitions(state, made, first);
     if (made->partition_count > 0) state->shape_count++;
-    return STATUS_OK;
 }
 
-/// Says that no partition fits, or none of two chunks was found.
+/// Says that no partition fits, or none was found.
 static status explain_infeasible(const search *state, error_message *err)
 {
     const bal_joint_layers *layers = &state->layers;
@@ -244,59 +224,58 @@ static status explain_infeasible(const search *state, error_message *err)
                      layers->memory_bytes[tightest]);
 }
 
-/// Keeps a place: the best order of each of the best partitions of a shape.
-static void keep(search *state, int shape, const bal_joint_place *place)
+/// Carves walks and the candidate in hand for the largest shape.
+static void carve_walks(search *state)
 {
-    shape_state *own = &state->shapes[shape];
-    const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof *place->first_layer;
-    bal_joint_place *const kept = own->kept;
-    const bool is_best = place->makespan_ns < best_ns(state);
+    const int stages = 2 * state->layers.rank_count;
+    const int ops = 3 * stages * state->layers.microbatch_count;
+    bal_joint_place_init(stages, ops, state->memory, &state->tried);
+    for (int index = 0; index < WALKS_MAX; index++) {
+        bal_joint_walk *walk = &state->walks[index];
+        bal_joint_place_init(stages, ops, state->memory, &walk->here);
+        bal_joint_place_init(stages, ops, state->memory, &walk->best);
+        walk->spare_first_layer =
+            arena_array(state->memory, (size_t)stages + 1, sizeof *walk->spare_first_layer);
+    }
+}
+
+/// Moves a walk in front of those that have come less far; equal ones stay in their order.
+static void rank_walk(search *state, int at)
+{
+    bal_joint_walk *walks = state->walks;
+    for (; at > 0 && walks[at].best.makespan_ns < walks[at - 1].best.makespan_ns; at--) {
+        const bal_joint_walk better = walks[at];
+        walks[at] = walks[at - 1];
+        walks[at - 1] = better;
+    }
+}
+
+static bool has_same_cuts(const bal_joint_place *a, const bal_joint_place *b)
+{
+    return a->board == b->board && memcmp(a->first_layer, b->first_layer, cut_bytes(a->board)) == 0;
+}
+
+/// Keeps the candidate in hand, if it is among the best orders of different partitions.
+static void keep(search *state)
+{
     int at = 0;
-    while (at < own->kept_count && memcmp(kept[at].first_layer, place->first_layer, bytes) != 0) {
+    while (at < state->walk_count && !has_same_cuts(&state->walks[at].best, &state->tried)) {
         at++;
     }
     if (at == WALKS_MAX) at--; // the worst
-    if (at < own->kept_count && kept[at].makespan_ns <= place->makespan_ns) return;
-    if (at == own->kept_count) own->kept_count++;
-    bal_joint_place_copy(&own->ground, place, &kept[at]);
-    for (; at > 0 && kept[at - 1].makespan_ns > kept[at].makespan_ns; at--) {
-        const bal_joint_place better = kept[at];
-        kept[at] = kept[at - 1];
-        kept[at - 1] = better;
-    }
-    if (is_best) state->best_shape = shape;
+    if (state->tried.makespan_ns >= state->walks[at].best.makespan_ns) return;
+    if (at == state->walk_count) state->walk_count++;
+    bal_joint_place_copy(&state->tried, &state->walks[at].best);
+    rank_walk(state, at);
 }
 
-/// Plays the lines of the shape's scratch, for its partition on the board.
-static void consider(search *state, int shape, const char *source)
+/// Plays the candidate in hand.
+static void consider(search *state, const char *source)
 {
-    shape_state *own = &state->shapes[shape];
-    bal_joint_place *place = &own->scratch;
-    if (!spend(state, 1)) return;
-    place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
-    place->source = source;
-    if (place->makespan_ns < INT64_MAX) keep(state, shape, place);
-}
-
-/// One microbatch after the other on every rank: the order that needs the least memory.
-static void consider_serial(search *state, int shape)
-{
-    shape_state *own = &state->shapes[shape];
-    const bal_joint_board *board = &own->ground.board;
-    bal_joint_code *next = own->scratch.lines;
-    const int inner = board->shape.chunk_count - 1;
-    for (int rank = 0; rank < board->rank_count; rank++) {
-        for (int microbatch = 0; microbatch < board->microbatch_count; microbatch++) {
-            for (int chunk = 0; chunk <= inner; chunk++) {
-                *next++ = bal_joint_code_of(chunk, OP_FORWARD);
-            }
-            for (int chunk = inner; chunk >= 0; chunk--) {
-                *next++ = bal_joint_code_of(chunk, OP_BACKWARD_INPUT);
-                if (board->has_split) *next++ = bal_joint_code_of(chunk, OP_BACKWARD_WEIGHT);
-            }
-        }
-    }
-    consider(state, shape, "dispatch");
+    bal_joint_place *tried = &state->tried;
+    tried->makespan_ns = bal_joint_play(tried->board, tried->lines, INT64_MAX);
+    tried->source = source;
+    if (tried->makespan_ns < INT64_MAX) keep(state);
 }
 
 static const bal_joint_rule rules[] = {
@@ -316,67 +295,54 @@ static const bal_joint_rule rules[] = {
 };
 enum { RULE_COUNT = sizeof rules / sizeof rules[0], RULES_OF_ONE_CHUNK = 9 };
 
-/// Plays what a rule makes of the partition on the board.
-static void consider_rule(search *state, int shape, int rule)
+/// Plays what the rules make of the partition on the board. The first order counts whatever the
+/// budget is, so that there is an answer.
+static void consider_rules(search *state)
 {
-    shape_state *own = &state->shapes[shape];
-    if (!spend(state, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
-    if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
-    consider(state, shape, "dispatch");
-}
-
-static void consider_dispatched(search *state, int shape)
-{
-    const bool is_double = state->shapes[shape].ground.shape.chunk_count == 2;
-    const int count = is_double ? RULE_COUNT : RULES_OF_ONE_CHUNK;
+    bal_joint_board *board = state->tried.board;
+    const int count = board->shape.chunk_count == 2 ? RULE_COUNT : RULES_OF_ONE_CHUNK;
     for (int rule = 0; rule < count && !is_over(state); rule++) {
-        consider_rule(state, shape, rule);
+        if (!spend(state, BAL_JOINT_DISPATCH_PLAYS) && state->walk_count > 0) return;
+        if (bal_joint_dispatch(board, &rules[rule], state->tried.lines)) {
+            consider(state, "dispatch");
+        }
     }
 }
 
 /// Plays what a family makes of the partition on the board; where its backwards are full and there
 /// is a split, with B and W apart, which later steps can move.
-static void consider_family(search *state, int shape, const char *family)
+static void consider_family(search *state, const char *family)
 {
-    shape_state *own = &state->shapes[shape];
-    bal_joint_ground *ground = &own->ground;
+    bal_joint_board *board = state->tried.board;
     int64_t placed = 0;
     const bal_schedule_request request = {.name = family,
-                                          .rank_count = state->layers.rank_count,
-                                          .microbatch_count = state->layers.microbatch_count,
-                                          .chunk_count = ground->shape.chunk_count,
-                                          .costs = &ground->costs,
-                                          .memory_limit = ground->board.room_bytes,
+                                          .rank_count = board->rank_count,
+                                          .microbatch_count = board->microbatch_count,
+                                          .chunk_count = board->shape.chunk_count,
+                                          .costs = &board->costs,
+                                          .memory_limit = board->room_bytes,
                                           .placed_op_count = &placed};
     bal_schedule schedule;
-    bool fused = false;
     arena_reset(state->scratch);
     const status built = bal_schedule_build(&request, state->scratch, &schedule, NULL);
-    if (!spend(state, placed / ground->op_count)) return;
+    if (!spend(state, placed / board->op_count + 1)) return;
     if (built != STATUS_OK) return; // it has no order for these counts or this memory
-    if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) return;
-    if (!bal_joint_lines_fit(&own->ground.board, own->scratch.lines)) return;
-    consider(state, shape, fused ? "local search" : family);
+    if (!bal_joint_lines_of(board, &schedule, state->tried.lines)) return;
+    if (!bal_joint_lines_fit(board, state->tried.lines)) return;
+    consider(state, schedule.has_split == board->has_split ? family : "local search");
 }
 
-static void consider_partition(search *state, int shape, int partition)
+static void consider_families(search *state, bool with_searched)
 {
-    shape_state *own = &state->shapes[shape];
-    const bal_joint_shape placed = own->ground.shape;
-    const int *first_layer = own->partitions[partition];
-    int family_count = 0;
-    const bal_schedule_family *families = bal_schedule_families(&family_count);
-    memcpy(own->scratch.first_layer, first_layer,
-           ((size_t)own->ground.stage_count + 1) * sizeof *first_layer);
-    bal_joint_ground_set(&own->ground, first_layer);
-    if (partition == 0 && !is_over(state)) consider_serial(state, shape);
-    for (int family = 0; family < family_count && !is_over(state); family++) {
-        if (!suits(&families[family], placed)) continue;
-        if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
-        if (strcmp(families[family].name, "v-adaptive") == 0) continue; // as long as all the rest
-        consider_family(state, shape, families[family].name);
+    int count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&count);
+    for (int index = 0; index < count && !is_over(state); index++) {
+        const bal_schedule_family *family = &families[index];
+        if (!suits(family, state->tried.board->shape)) continue;
+        if (family->is_searched && !with_searched) continue;
+        if (strcmp(family->name, "v-adaptive") == 0) continue; // as long as all the rest
+        consider_family(state, family->name);
     }
-    consider_dispatched(state, shape);
 }
 
 /// All partitions of all shapes, in turn, so that a small budget sees every shape.
@@ -384,127 +350,86 @@ static void consider_all(search *state)
 {
     for (int partition = 0; partition < PARTITIONS_MAX; partition++) {
         for (int shape = 0; shape < state->shape_count && !is_over(state); shape++) {
-            if (partition >= state->shapes[shape].partition_count) continue;
-            consider_partition(state, shape, partition);
+            shape_state *own = &state->shapes[shape];
+            if (partition >= own->partition_count) continue;
+            state->tried.board = &own->board;
+            memcpy(state->tried.first_layer, own->partitions[partition], cut_bytes(&own->board));
+            bal_joint_board_set(&own->board, own->partitions[partition]);
+            consider_rules(state);
+            consider_families(state, partition < SEARCHED_MAX);
         }
     }
 }
-
-/// A walk with where it walks.
-typedef struct walker {
-    int shape;
-    bal_joint_walk walk;
-} walker;
 
 /// Walks one of them on, as far as the budget goes.
 ///
 /// @param step_count a multiple of RUN_STEPS
-static void walk_on(search *state, walker *chosen, int64_t step_count)
+static void walk_on(search *state, int index, int64_t step_count)
 {
+    bal_joint_walk *walk = &state->walks[index];
     for (int64_t step = 0; step < step_count && !is_over(state); step += RUN_STEPS) {
         const int64_t left = state->question->play_budget - state->play_count;
-        spend(state, bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
-                                       left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns));
-        keep(state, chosen->shape, &chosen->walk.best);
+        spend(state, bal_joint_walk_on(walk, left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns));
+        if (walk->best.makespan_ns < best_ns(state)) state->best = index;
     }
 }
 
-/// Sorts by the makespan reached; equal ones stay in their order.
-static void sort_walkers(walker **walkers, int count)
-{
-    for (int end = 1; end < count; end++) {
-        walker *const moved = walkers[end];
-        int index = end;
-        for (;
-             index > 0 && moved->walk.best.makespan_ns < walkers[index - 1]->walk.best.makespan_ns;
-             index--) {
-            walkers[index] = walkers[index - 1];
-        }
-        walkers[index] = moved;
-    }
-}
-
-/// Begins at the best places of every shape in turn.
-///
-/// @return how many walks there are
-static int begin_walks(search *state, walker **walkers)
-{
-    int count = 0;
-    for (int place = 0; place < WALKS_MAX; place++) {
-        for (int shape = 0; shape < state->shape_count && count < WALKS_MAX; shape++) {
-            const shape_state *own = &state->shapes[shape];
-            if (place >= own->kept_count) continue;
-            walker *made = arena_array(state->memory, 1, sizeof *made);
-            made->shape = shape;
-            bal_joint_walk_begin(&own->ground, &own->kept[place], state->question->seed,
-                                 (uint64_t)count, state->memory, &made->walk);
-            walkers[count++] = made;
-        }
-    }
-    return count;
-}
-
-/// Rounds of walks, twice as long each time for half as many, and then the best two, begun anew
-/// from their best places wherever a run has not helped.
+/// Rounds of walks, twice as long each time: of all, and then of the best of them.
 static void walk_all(search *state)
 {
-    walker *walkers[WALKS_MAX];
-    int count = begin_walks(state, walkers);
-    uint64_t purpose = WALKS_MAX;
+    int count = state->walk_count;
+    for (int index = 0; index < count; index++) {
+        bal_joint_walk_begin(&state->walks[index], state->question->seed, (uint64_t)index);
+    }
     for (int64_t steps = RUN_STEPS; !is_over(state);
          steps = steps < LAST_RUN_STEPS ? 2 * steps : steps) {
         for (int index = 0; index < count && !is_over(state); index++) {
-            walk_on(state, walkers[index], steps);
+            walk_on(state, index, steps);
         }
-        sort_walkers(walkers, count);
-        count = count > 2 ? (count + 1) / 2 : count;
-        for (int index = 0; index < count && steps == LAST_RUN_STEPS; index++) {
-            bal_joint_walk *walk = &walkers[index]->walk;
-            if (walk->here.makespan_ns == walk->best.makespan_ns) continue;
-            bal_joint_place_copy(&state->shapes[walkers[index]->shape].ground, &walk->best,
-                                 &walk->here);
-            walk->random = rng_init(state->question->seed, purpose++);
+        if (is_over(state)) return;
+        for (int index = 1; index < count; index++) {
+            rank_walk(state, index);
         }
+        state->best = 0;
+        count = count > LAST_WALKS ? (count + 1) / 2 : count;
     }
 }
 
-static void fill_peaks(const search *state, bal_joint_answer *answer)
+/// What the ranks hold at most: what their state takes of their caps, and their lines.
+static int64_t *peaks_of(const search *state, const bal_joint_place *place)
 {
-    const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
-    const bal_joint_code *lines = state->shapes[state->best_shape].kept[0].lines;
-    int64_t *peak = arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
-    for (int rank = 0; rank < state->layers.rank_count; rank++) {
-        const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
-        peak[rank] =
-            bal_joint_line_peak_bytes(&ground->board, rank, line) +
-            bal_joint_state_bytes(&state->layers, ground->shape, answer->first_layer, rank);
+    const bal_joint_board *board = place->board;
+    int64_t *peaks = arena_array(state->memory, (size_t)board->rank_count, sizeof *peaks);
+    for (int rank = 0; rank < board->rank_count; rank++) {
+        const bal_joint_code *line = place->lines + bal_joint_line_begin(board, rank);
+        peaks[rank] = state->layers.memory_bytes[rank] - board->room_bytes[rank] +
+                      bal_joint_line_peak_bytes(board, rank, line);
     }
-    answer->peak_bytes = peak;
+    return peaks;
 }
 
 static void fill_answer(search *state, bal_joint_answer *answer)
 {
-    bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
-    const bal_joint_place *best = &state->shapes[state->best_shape].kept[0];
-    const char *source = best->source;
-    bal_joint_answer made = {.shape = ground->shape,
+    const bal_joint_place *best = &state->walks[state->best].best;
+    bal_joint_board *board = best->board;
+    bal_joint_board_set(board, best->first_layer);
+    bal_joint_answer made = {.shape = board->shape,
                              .first_layer = best->first_layer,
-                             .source = source,
+                             .source = best->source,
                              .makespan_ns = best->makespan_ns,
                              .lower_bound_ns = state->bound_ns,
                              .partition_bound_ns = bal_joint_partition_bound(
-                                 &state->layers, ground->shape, best->first_layer),
+                                 &state->layers, board->shape, best->first_layer),
+                             .costs = board->costs,
+                             .peak_bytes = peaks_of(state, best),
                              .optimal = best->makespan_ns == state->bound_ns,
                              .play_count = state->play_count};
     assert(made.makespan_ns >= made.lower_bound_ns); // the bounds are proven
     assert(made.makespan_ns >= made.partition_bound_ns);
-    bal_joint_ground_set(ground, best->first_layer);
-    made.costs = ground->costs;
-    fill_peaks(state, &made);
-    const char *name = bal_schedule_family_find(source) != NULL
-                           ? source
-                           : family_of(&state->layers, ground->shape)->name;
-    bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order);
+    const char *name = bal_schedule_family_find(best->source) != NULL
+                           ? best->source
+                           : family_of(&state->layers, board->shape)->name;
+    bal_joint_lines_schedule(board, best->lines, name, state->memory, &made.order);
     *answer = made;
 }
 
@@ -515,9 +440,10 @@ static status search_all(search *state, bal_joint_answer *answer, error_message 
         {.chunk_count = 2, .placement = BAL_PLACEMENT_V},
         {.chunk_count = 2, .placement = BAL_PLACEMENT_LOOP}};
     for (int shape = 0; shape < SHAPES_MAX; shape++) {
-        TRY(add_shape(state, shapes[shape], err));
+        add_shape(state, shapes[shape]);
     }
     if (state->shape_count == 0) return explain_infeasible(state, err);
+    carve_walks(state);
     consider_all(state);
     walk_all(state);
     if (state->is_interrupted) return error_set(err, STATUS_BACKEND, "interrupted");
@@ -548,7 +474,6 @@ status bal_joint_search(const bal_joint_question *question, arena *memory, bal_j
     state->question = question;
     state->memory = memory;
     state->bound_ns = INT64_MAX;
-    state->best_shape = -1;
     TRY(bal_joint_layers_of(question->problem, memory, &state->layers, err));
     if (question->chunk_count * state->layers.rank_count > state->layers.layer_count) {
         return error_set(err, STATUS_INVALID, "%d ranks of %d chunks exceed layer_count %d",

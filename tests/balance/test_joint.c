@@ -16,7 +16,7 @@ enum { STAGES_MAX = 2 * JOINT_RANKS_MAX, LINES_MAX = 1 << 10, LINE_OPS_MAX = 16,
 
 /// The exhaustive search: every line that a rank may have, in every combination.
 typedef struct oracle {
-    bal_joint_ground ground;
+    bal_joint_board board;
     bal_joint_code *lines; // [ops] of all ranks, the combination in hand
     bal_joint_code of_rank[JOINT_RANKS_MAX][LINES_MAX][LINE_OPS_MAX];
     int line_count[JOINT_RANKS_MAX];
@@ -26,7 +26,7 @@ typedef struct oracle {
 /// Writes the lines of a rank that begin with those of the ops so far, and fit.
 static void list_lines(oracle *all, int rank, bal_joint_code *line, int op)
 {
-    const bal_joint_board *board = &all->ground.board;
+    const bal_joint_board *board = &all->board;
     int count[BAL_JOINT_CODES_MAX] = {0};
     if (op == board->line_op_count) {
         if (!bal_joint_line_fits(board, rank, line)) return;
@@ -49,7 +49,7 @@ static void list_lines(oracle *all, int rank, bal_joint_code *line, int op)
 
 static void combine(oracle *all, int rank)
 {
-    bal_joint_board *board = &all->ground.board;
+    bal_joint_board *board = &all->board;
     if (rank == board->rank_count || rank == JOINT_RANKS_MAX) {
         const int64_t makespan = bal_joint_play(board, all->lines, all->least);
         if (makespan < all->least) all->least = makespan;
@@ -71,12 +71,12 @@ static int64_t least_of_all(const bal_joint_layers *sums, bal_joint_shape shape)
     int first_layer[STAGES_MAX + 1];
     memset(&all, 0, sizeof all);
     all.least = INT64_MAX;
-    bal_joint_ground_init(sums, shape, memory, &all.ground);
-    assert_true(all.ground.board.line_op_count <= LINE_OPS_MAX);
-    all.lines = arena_array(memory, (size_t)all.ground.op_count, 1);
+    bal_joint_board_init(sums, shape, memory, &all.board);
+    assert_true(all.board.line_op_count <= LINE_OPS_MAX);
+    all.lines = arena_array(memory, (size_t)all.board.op_count, 1);
     joint_first_partition(first_layer, stages, sums->layer_count);
     do {
-        bal_joint_ground_set(&all.ground, first_layer);
+        bal_joint_board_set(&all.board, first_layer);
         for (int rank = 0; rank < sums->rank_count; rank++) {
             bal_joint_code line[LINE_OPS_MAX];
             all.line_count[rank] = 0;
@@ -166,12 +166,12 @@ TEST(small_problems_of_two_chunks_are_solved_to_the_optimum)
 static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_problem *whole)
 {
     bal_joint_layers sums;
-    bal_stage_costs costs;
+    bal_joint_board board;
     int64_t last = 0;
     assert_ok(bal_joint_layers_of(whole, memory, &sums, NULL));
-    bal_joint_costs_init(&sums, found->shape, memory, &costs);
-    bal_joint_costs_fill(&sums, found->shape, found->first_layer, &costs);
-    const bal_timeline timeline = reference_play(&found->order, &costs);
+    bal_joint_board_init(&sums, found->shape, memory, &board);
+    bal_joint_board_set(&board, found->first_layer);
+    const bal_timeline timeline = reference_play(&found->order, &board.costs);
     for (int op = 0; op < found->order.first_op[sums.rank_count]; op++) {
         if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
     }

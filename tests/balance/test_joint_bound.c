@@ -28,13 +28,13 @@ static void shuffle(const bal_joint_board *board, bal_joint_code *lines, rng *ra
 }
 
 /// What the plainest player says of the lines.
-static int64_t reference_makespan(const bal_joint_ground *ground, const bal_joint_code *lines)
+static int64_t reference_makespan(const bal_joint_board *board, const bal_joint_code *lines)
 {
     bal_schedule schedule;
     bal_timeline timeline;
-    bal_joint_lines_schedule(&ground->board, lines, "any", memory, &schedule);
+    bal_joint_lines_schedule(board, lines, "any", memory, &schedule);
     assert_ok(bal_schedule_check(&schedule, NULL));
-    timeline = reference_play(&schedule, &ground->costs);
+    timeline = reference_play(&schedule, &board->costs);
     int64_t last = 0;
     for (int op = 0; op < schedule.first_op[schedule.rank_count]; op++) {
         if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
@@ -43,36 +43,36 @@ static int64_t reference_makespan(const bal_joint_ground *ground, const bal_join
 }
 
 /// One partition: no order of it, by rule or by chance, may be below its bound or that of all.
-static int check_partition(bal_joint_ground *ground, const int *first_layer, int64_t bound_of_all,
+static int check_partition(bal_joint_board *board, const int *first_layer, int64_t bound_of_all,
                            bal_joint_code *lines, rng *random, bool with_reference)
 {
     static const bal_joint_rule rules[] = {{.warmup_quarters = 4, .gap_quarters = 4},
                                            {.warmup_quarters = 8},
                                            {.forward_first = true, .gap_quarters = 2},
                                            {.outer_first = true, .gap_quarters = 4}};
-    const int64_t bound = bal_joint_partition_bound(ground->layers, ground->shape, first_layer);
-    bal_joint_ground_set(ground, first_layer);
+    const int64_t bound = bal_joint_partition_bound(board->layers, board->shape, first_layer);
+    bal_joint_board_set(board, first_layer);
     int played = 0;
     if (bound < bound_of_all)
         fail_msg("a partition of %lld beats the bound of all", (long long)bound);
     for (size_t rule = 0; rule < sizeof rules / sizeof rules[0]; rule++) {
-        const bool fits = bal_joint_dispatch(&ground->board, &rules[rule], lines);
+        const bool fits = bal_joint_dispatch(board, &rules[rule], lines);
         if (bound == INT64_MAX) {
-            if (fits) assert_false(bal_joint_lines_fit(&ground->board, lines));
+            if (fits) assert_false(bal_joint_lines_fit(board, lines));
             continue;
         }
         assert_true(fits);
-        assert_true(bal_joint_lines_fit(&ground->board, lines));
+        assert_true(bal_joint_lines_fit(board, lines));
         for (int turn = 0; turn < 2; turn++) {
-            const int64_t makespan = bal_joint_play(&ground->board, lines, INT64_MAX);
+            const int64_t makespan = bal_joint_play(board, lines, INT64_MAX);
             if (makespan != INT64_MAX) {
                 assert_true(makespan >= bound);
                 if (with_reference) {
-                    assert_int_equal(reference_makespan(ground, lines), makespan);
+                    assert_int_equal(reference_makespan(board, lines), makespan);
                 }
                 played++;
             }
-            shuffle(&ground->board, lines, random);
+            shuffle(board, lines, random);
         }
     }
     return played;
@@ -94,17 +94,17 @@ TEST(no_order_of_any_partition_is_below_the_bounds)
             const int stages = ranks * joint_shapes[shape].chunk_count;
             int first_layer[STAGES_MAX + 1];
             int64_t bound = 0;
-            bal_joint_ground ground;
+            bal_joint_board board;
             if (stages > layers) continue;
             const status found =
-                bal_joint_bound(&sums, joint_shapes[shape], memory, NULL, &bound, NULL);
+                bal_joint_bound(&sums, joint_shapes[shape], memory, first_layer, &bound, NULL);
             if (found == STATUS_INFEASIBLE) bound = INT64_MAX;
-            bal_joint_ground_init(&sums, joint_shapes[shape], memory, &ground);
-            bal_joint_code *lines = arena_array(memory, (size_t)ground.op_count, sizeof *lines);
+            bal_joint_board_init(&sums, joint_shapes[shape], memory, &board);
+            bal_joint_code *lines = arena_array(memory, (size_t)board.op_count, sizeof *lines);
             joint_first_partition(first_layer, stages, layers);
             do {
                 played +=
-                    check_partition(&ground, first_layer, bound, lines, &random, index % 16 == 0);
+                    check_partition(&board, first_layer, bound, lines, &random, index % 16 == 0);
             } while (joint_next_partition(first_layer, stages));
         }
     }
@@ -184,7 +184,9 @@ TEST(memory_for_one_microbatch_forces_them_apart)
                            .stage_memory_bytes = ones};
     bal_joint_layers sums;
 
-    const int64_t bound = bound_of(&problem, ones, &sums, NULL);
+    int first_layer[3] = {0};
+
+    const int64_t bound = bound_of(&problem, ones, &sums, first_layer);
 
     assert_int_equal(bound, 5 * (1 + 1 + 1 + 1 + 1)); // F F B B W of each
 }
