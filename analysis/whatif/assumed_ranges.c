@@ -97,7 +97,8 @@ const char *ana_measurement_of(const char *path)
         {"cluster.price", "a quote for this number of GPUs"},
         {"training", "a short run, recorded: dynmo import kineto"},
         {"dynamism", "a recorded trace of the model's loads: dynmo import"},
-        {"calibration", "more runs of the sizes in question, in its table"},
+        {"calibration",
+         "a few iterations of the first point, and of others of its group, in its table"},
         {"cost model", "a few iterations of this shape, timed: dynmo validate --fit"},
     };
     for (size_t row = 0; row < sizeof measurements / sizeof measurements[0]; row++) {

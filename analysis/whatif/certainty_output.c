@@ -103,16 +103,22 @@ static void print_points(const ana_certainty *certainty, int row_count, text_buf
 static void print_head(const ana_certainty *certainty, text_buffer *out)
 {
     const ana_uncertainty *uncertainty = certainty->uncertainty;
+    const ana_correction *calibration = certainty->study->calibration;
     text_buffer words = {0};
+    text_format(&words, "%d draws of %d uncertain inputs", uncertainty->draw_count,
+                certainty->draws.input_count);
+    if (calibration != NULL) {
+        text_format(&words, " and of what %d measured run%s open", calibration->run_count,
+                    calibration->run_count == 1 ? " leaves" : "s leave");
+    }
     text_format(&words,
-                "%d draws of %d uncertain inputs (seed %" PRIu64
+                " (seed %" PRIu64
                 ") at the best %d points that differ and the study as written. 9 of 10 draws lie "
                 "between low and high; `behind` is the difference to the first point in the same "
                 "draw. Points of one group cannot be told apart: 9 of 10 draws of their difference "
                 "hold 0.",
-                uncertainty->draw_count, certainty->draws.input_count, uncertainty->seed,
-                uncertainty->point_count);
-    if (certainty->study->calibration != NULL) {
+                uncertainty->seed, uncertainty->point_count);
+    if (certainty->beyond_count > 0) {
         text_format(&words, " %d of %d points are on machines that no measured run used.",
                     certainty->beyond_count, certainty->point_count);
     }

@@ -350,6 +350,11 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     error_message inner = {0};
     int64_t bound_ns = 0;
     point->training = training_of(setup);
+    if (setup->machine.rank_count == 1 && setup->stage_count > 1) {
+        error_set(&inner, STATUS_INVALID,
+                  "pipeline.stages: 1: chunks are for pipelines of two stages or more");
+        return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
+    }
     const status played = replay(worker, &training, &result, &inner);
     if (played == STATUS_INFEASIBLE)
         return explain_infeasible(worker, &training, &inner, point, err);

@@ -103,6 +103,10 @@ TEST(every_point_that_cannot_be_says_why)
                    ANA_REFUSAL_SCHEDULE,
                    "microbatch_count 6: schedule interleaved-1f1b needs a multiple of rank_count "
                    "4");
+    assert_refused("{\"pipeline.stages\":1,\"pipeline.schedule\":\"interleaved-1f1b\","
+                   "\"pipeline.chunks\":2}",
+                   ANA_REFUSAL_SCHEDULE,
+                   "pipeline.stages: 1: chunks are for pipelines of two stages or more");
     assert_refused("{\"training.tensor_parallel\":5}", ANA_REFUSAL_MODEL,
                    "tensor 5 does not divide the 12 attention heads");
     assert_refused("{\"balancing.balancer\":\"diffusion-published\"}", ANA_REFUSAL_LOADS,
