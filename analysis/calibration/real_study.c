@@ -391,7 +391,7 @@ static usual_split split_of(const ana_real_runs *runs, int row, const real_sizes
     const bal_schedule_family *family =
         bal_schedule_family_find(ana_real_text(runs, row, ANA_REAL_SCHEDULE));
     const bool is_v = family != NULL && family->placement == BAL_PLACEMENT_V;
-    const int stages = sizes->pp * (is_v ? 2 : sizes->vp);
+    const int64_t stages = (int64_t)sizes->pp * (is_v ? 2 : sizes->vp);
     model_config config;
     if (has_split(runs, row)) return (usual_split){.balancer = "given"};
     if (model[0] == '\0' || sizes->pp == 1 ||
@@ -402,9 +402,10 @@ static usual_split split_of(const ana_real_runs *runs, int row, const real_sizes
     int layers = config.layer_count;
     (void)ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, layers, &layers, NULL);
     const bool has_prediction = config.prediction_layer_count > 0;
+    if (stages > layers + 2) return (usual_split){.balancer = "even"}; // refused likewise
     if (layers % stages == 0 && !has_prediction) return (usual_split){.balancer = "even"};
     if ((layers + 2) % stages == 0 && !has_prediction) {
-        return (usual_split){"given", stages, (layers + 2) / stages};
+        return (usual_split){"given", (int)stages, (layers + 2) / (int)stages};
     }
     return (usual_split){.balancer = is_v            ? "v-partition"
                                      : sizes->vp > 1 ? "interleaved-partition"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VALUES_MAX = 6, BEAM = 4 };
+enum { VALUES_MAX = 6, BEAM = 4, ROWS_MIN = 4, FEW_ROWS = 16 };
 
 /// Of the log of a likelihood: that a default is wrong is taken to be less likely than that it is
 /// right.
@@ -30,53 +30,33 @@ static const struct {
 
 enum { CHOICES = sizeof choices / sizeof choices[0] };
 
-/// How well runs are explained under some settings.
-typedef struct trial {
-    double evidence; // -INFINITY: not all that can be modelled otherwise can be so
-    double error;    // mean of |predicted / measured - 1|
-    int learned;
-} trial;
-
-static double mean_error(const ana_correction *correction)
-{
-    double sum = 0;
-    for (int run = 0; run < correction->run_count; run++) {
-        sum += fabs(exp(-correction->log_ratios[run]) - 1);
-    }
-    return sum / correction->run_count;
-}
-
-static status try_settings(const ana_real_runs *runs, trial *out, error_message *err)
-{
-    const int rows = runs->source.row_count;
-    const int stride = (rows + ANA_EXPLAINED_ROWS_MAX - 1) / ANA_EXPLAINED_ROWS_MAX;
-    arena *memory = arena_create(1 << 16);
-    ana_correction learned;
-    const status result = ana_correction_learn(runs, stride, memory, &learned, err);
-    if (result == STATUS_OK) {
-        *out = (trial){learned.evidence, mean_error(&learned), learned.run_count};
-    }
-    arena_destroy(memory);
-    return result;
-}
-
 /// Settings beside the defaults, and how well they explain the runs.
 typedef struct hypothesis {
     int count;
     ana_real_column column[ANA_EXPLAINED_MAX];
     const char *value[ANA_EXPLAINED_MAX];
-    trial trial;
+    double evidence;
+    double error; // mean of |predicted / measured - 1|
 } hypothesis;
 
-/// The best hypotheses of as many settings, the first the best.
+/// The best hypotheses of some, the first the best.
 typedef struct beam {
     int count;
     hypothesis best[BEAM];
 } beam;
 
+typedef struct settings_search {
+    const ana_real_runs *runs;
+    int rows[ANA_EXPLAINED_ROWS_MAX]; // that can be modelled with the defaults, the same throughout
+    int row_count;
+    bool is_open[CHOICES]; // no row says it
+    hypothesis defaults;
+    beam closest; // of those that are closer than the defaults
+} settings_search;
+
 static double worth(const hypothesis *of)
 {
-    return of->trial.evidence - price * of->count;
+    return of->evidence - price * of->count;
 }
 
 static bool has_column(const hypothesis *of, ana_real_column column)
@@ -88,7 +68,7 @@ static bool has_column(const hypothesis *of, ana_real_column column)
     return setting < of->count;
 }
 
-/// Whether the settings are the same in another order.
+/// Whether the settings are the same, maybe in another order.
 static bool is_same(const hypothesis *left, const hypothesis *right)
 {
     int same = 0;
@@ -98,87 +78,168 @@ static bool is_same(const hypothesis *left, const hypothesis *right)
                     strcmp(left->value[one], right->value[other]) == 0;
         }
     }
-    return same == left->count;
+    return left->count == right->count && same == left->count;
 }
 
+/// Keeps a hypothesis if it is among the best.
 static void keep(beam *kept, const hypothesis *found)
 {
     for (int at = 0; at < kept->count; at++) {
         if (is_same(&kept->best[at], found)) return;
     }
-    int at = kept->count < BEAM ? kept->count++ : BEAM - 1;
-    if (at == BEAM - 1 && worth(&kept->best[at]) >= worth(found) && kept->count == BEAM) return;
+    if (kept->count == BEAM && worth(&kept->best[BEAM - 1]) >= worth(found)) return;
+    if (kept->count < BEAM) kept->count++;
+    int at = kept->count - 1;
     for (; at > 0 && worth(&kept->best[at - 1]) < worth(found); at--) {
         kept->best[at] = kept->best[at - 1];
     }
     kept->best[at] = *found;
 }
 
-/// Adds a setting to a hypothesis and keeps it if all rows can be modelled so.
-static void try_value(const ana_real_runs *runs, const hypothesis *from, ana_real_column column,
+static double mean_error(const ana_correction *correction)
+{
+    double sum = 0;
+    for (int run = 0; run < correction->run_count; run++) {
+        sum += fabs(exp(-correction->log_ratios[run]) - 1);
+    }
+    return sum / correction->run_count;
+}
+
+/// Plays the rows under a hypothesis. @return whether all of them can be modelled so
+static bool weigh(const settings_search *search, hypothesis *of)
+{
+    arena *memory = arena_create(1 << 16);
+    ana_real_runs runs = *search->runs;
+    ana_correction learned = {0};
+    for (int setting = 0; setting < of->count; setting++) {
+        runs.constant[of->column[setting]] = of->value[setting];
+    }
+    const bool is_played = ana_correction_learn(&runs, search->rows, search->row_count, memory,
+                                                &learned, NULL) == STATUS_OK &&
+                           learned.run_count == search->row_count;
+    if (is_played) {
+        of->evidence = learned.evidence;
+        of->error = mean_error(&learned);
+    }
+    arena_destroy(memory);
+    return is_played;
+}
+
+static void try_value(settings_search *search, const hypothesis *from, ana_real_column column,
                       const char *value, beam *kept)
 {
-    ana_real_runs set = *runs;
     hypothesis found = *from;
-    if (ana_real_says(runs, column) || has_column(from, column)) return;
     found.column[found.count] = column;
     found.value[found.count++] = value;
-    for (int setting = 0; setting < found.count; setting++) {
-        set.constant[found.column[setting]] = found.value[setting];
-    }
-    if (try_settings(&set, &found.trial, NULL) != STATUS_OK) return;
-    if (found.trial.learned >= from->trial.learned) keep(kept, &found);
+    if (!weigh(search, &found)) return;
+    keep(kept, &found);
+    if (found.error < closer * search->defaults.error) keep(&search->closest, &found);
 }
 
 /// Tries every setting more.
-static void extend(const ana_real_runs *runs, const hypothesis *from, beam *kept)
+static void extend(settings_search *search, const hypothesis *from, beam *kept)
 {
     for (int choice = 0; choice < CHOICES; choice++) {
         const char *const *values = choices[choice].values;
+        if (!search->is_open[choice] || has_column(from, choices[choice].column)) continue;
         for (int value = 0; value < VALUES_MAX && values[value] != NULL; value++) {
-            try_value(runs, from, choices[choice].column, values[value], kept);
+            try_value(search, from, choices[choice].column, values[value], kept);
         }
     }
 }
 
-static void take(const hypothesis *found, ana_explanation *out)
+/// Whether the runs are less likely without any one of the settings, each by its price.
+static bool all_pay(const settings_search *search, const hypothesis *of)
+{
+    for (int left_out = 0; left_out < of->count; left_out++) {
+        hypothesis without = *of;
+        without.count--;
+        without.column[left_out] = of->column[without.count];
+        without.value[left_out] = of->value[without.count];
+        if (!weigh(search, &without) || of->evidence - without.evidence < price) return false;
+    }
+    return true;
+}
+
+static bool says(const ana_real_runs *runs, ana_real_column column)
+{
+    int row = 0;
+    while (row < runs->source.row_count && ana_real_text(runs, row, column)[0] == '\0') {
+        row++;
+    }
+    return row < runs->source.row_count;
+}
+
+/// Takes rows evenly among those of the table, and of them what can be modelled.
+static status choose_rows(settings_search *search, error_message *err)
+{
+    const int rows = search->runs->source.row_count;
+    const int wanted = rows < ANA_EXPLAINED_ROWS_MAX ? rows : ANA_EXPLAINED_ROWS_MAX;
+    arena *memory = arena_create(1 << 16);
+    ana_point_worker *worker = ana_point_worker_create(memory);
+    status result = STATUS_OK;
+    for (int at = 0; at < wanted && result == STATUS_OK; at++) {
+        const int row = (int)((int64_t)at * rows / wanted);
+        ana_played_run played;
+        result = ana_real_play(search->runs, row, worker, memory, &played, err);
+        if (result == STATUS_OK && played.refusal == NULL) {
+            search->rows[search->row_count++] = row;
+        }
+    }
+    arena_destroy(memory);
+    return result;
+}
+
+static void take(const hypothesis *found, const hypothesis *defaults, ana_explanation *out)
 {
     out->count = found->count;
-    out->error_after = found->trial.error;
+    out->error_after = found->error;
+    out->gain = found->evidence - defaults->evidence;
     for (int setting = 0; setting < found->count; setting++) {
         out->settings[setting] =
             (ana_explained){ana_real_name(found->column[setting]), found->value[setting]};
     }
 }
 
+static void search_settings(settings_search *search)
+{
+    beam now = {.count = 1, .best = {search->defaults}};
+    for (int depth = 0; depth < ANA_EXPLAINED_MAX && now.count > 0; depth++) {
+        beam next = {0};
+        for (int from = 0; from < now.count; from++) {
+            extend(search, &now.best[from], &next);
+        }
+        now = next;
+    }
+}
+
 status ana_explain(const ana_real_runs *runs, ana_explanation *out, error_message *err)
 {
-    beam now = {.count = 1};
-    hypothesis best = {0};
+    settings_search search = {.runs = runs};
+    *out = (ana_explanation){0};
     if (!ana_real_says(runs, ANA_REAL_HARDWARE)) {
         return error_set(err, STATUS_INVALID,
                          "%s: what explains times cannot be told where nothing says the hardware "
                          "(--set hardware=NAME)",
                          runs->source.path);
     }
-    TRY(try_settings(runs, &best.trial, err));
-    now.best[0] = best;
-    const double before = best.trial.evidence;
-    *out = (ana_explanation){.row_count = best.trial.learned, .error_before = best.trial.error};
-    for (int depth = 0; depth < ANA_EXPLAINED_MAX && now.count > 0; depth++) {
-        beam next = {0};
-        for (int from = 0; from < now.count; from++) {
-            extend(runs, &now.best[from], &next);
-        }
-        for (int found = 0; found < next.count; found++) {
-            const hypothesis *other = &next.best[found];
-            const bool is_closer = other->trial.error < closer * out->error_before;
-            if (is_closer && worth(other) > worth(&best)) best = *other;
-        }
-        now = next;
+    TRY(choose_rows(&search, err));
+    out->row_count = search.row_count;
+    if (search.row_count < ROWS_MIN || !weigh(&search, &search.defaults)) return STATUS_OK;
+    for (int choice = 0; choice < CHOICES; choice++) {
+        const ana_real_column column = choices[choice].column;
+        search.is_open[choice] =
+            !says(runs, column) && (column != ANA_REAL_SHARDING || !says(runs, ANA_REAL_FSDP));
     }
-    out->gain = best.trial.evidence - before;
-    take(&best, out);
+    search_settings(&search);
+    out->error_before = out->error_after = search.defaults.error;
+    for (int at = 0; at < search.closest.count; at++) {
+        const hypothesis *found = &search.closest.best[at];
+        if (worth(found) > worth(&search.defaults) && all_pay(&search, found)) {
+            take(found, &search.defaults, out);
+            break;
+        }
+    }
     return STATUS_OK;
 }
 
@@ -221,4 +282,7 @@ void ana_explanation_write_text(const ana_explanation *explanation, text_buffer 
         "the defaults %.1f %%.\n",
         explanation->gain, explanation->row_count, 100 * explanation->error_after,
         100 * explanation->error_before);
+    if (explanation->row_count < FEW_ROWS) {
+        text_append(out, "So few rows may be explained as well by what is not so.\n");
+    }
 }

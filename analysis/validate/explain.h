@@ -25,14 +25,15 @@ typedef struct ana_explanation {
     double error_after;  // of the settings
 } ana_explanation;
 
-/// Finds the settings that make the runs most likely, each of them by a factor of e^2.5 at least.
-/// Likely is how well a correction (correction.h) explains the runs: that a machine is slower
-/// throughout is hardly a reason for a setting, times that vary with the layout as it makes them
-/// are. The settings have to bring the mean error down by a fifth. Only columns count that nothing
-/// says for any row. The search adds a setting at a time to the four best so far.
+/// Finds the settings that make the runs most likely. How likely runs are is how well a correction
+/// (correction.h) explains them: it takes a machine that is slower throughout for granted, but not
+/// times that vary from layout to layout as a setting would have them vary. Without any one of the
+/// settings the runs are less likely by e^2.5 or more, and all of them bring the mean error down by
+/// a fifth. Only columns count that no row says. The search adds a setting at a time to the four
+/// best so far.
 ///
 /// @return STATUS_INVALID where nothing says the hardware, as another machine explains much; what
-///         playing the table as it is returns
+///         ana_real_play returns
 status ana_explain(const ana_real_runs *runs, ana_explanation *out, error_message *err);
 
 /// As a member "explanation" of the object that is being written.

@@ -250,7 +250,8 @@ static status try_residual(fitting *of, double residual, error_message *err)
     return STATUS_OK;
 }
 
-/// Tries residuals from the least upwards, until they explain the runs no better.
+/// Tries residuals from the least upwards, until they explain the runs no better; a larger one that
+/// would after all is not looked for.
 static status try_machine(fitting *of, double machine, double *best, ana_correction *out,
                           error_message *err)
 {

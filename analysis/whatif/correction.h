@@ -126,11 +126,12 @@ typedef struct ana_played_run {
 status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worker, arena *memory,
                      ana_played_run *played, error_message *err);
 
-/// Learns from every stride-th row that can be modelled.
+/// Learns from those of the rows that can be modelled.
 ///
+/// @param rows [row_count]
 /// @return STATUS_INVALID if none can be; what ana_real_play returns
-status ana_correction_learn(const ana_real_runs *runs, int stride, arena *memory,
-                            ana_correction *out, error_message *err);
+status ana_correction_learn(const ana_real_runs *runs, const int *rows, int row_count,
+                            arena *memory, ana_correction *out, error_message *err);
 
 /// Learns from all rows of a table that can be modelled: a path, or a name of a shipped one.
 ///

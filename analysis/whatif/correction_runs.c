@@ -57,10 +57,9 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
     return attempt(runs, row, worker, memory, played, err);
 }
 
-status ana_correction_learn(const ana_real_runs *runs, int stride, arena *memory,
+status ana_correction_learn(const ana_real_runs *runs, const int *rows, int count, arena *memory,
                             ana_correction *out, error_message *err)
 {
-    const int count = (runs->source.row_count + stride - 1) / stride;
     ana_time_parts *parts = arena_array(memory, (size_t)count, sizeof *parts);
     double *log_ratios = arena_array(memory, (size_t)count, sizeof *log_ratios);
     ana_point_worker *worker = ana_point_worker_create(memory);
@@ -69,7 +68,7 @@ status ana_correction_learn(const ana_real_runs *runs, int stride, arena *memory
     int learned = 0;
     for (int row = 0; row < count; row++) {
         ana_played_run played;
-        TRY(ana_real_play(runs, row * stride, worker, memory, &played, err));
+        TRY(ana_real_play(runs, rows[row], worker, memory, &played, err));
         if (played.refusal != NULL) {
             if (refusal == NULL) refusal = played.refusal;
             continue;
@@ -105,5 +104,9 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
         return error_set(err, STATUS_INVALID, "%s: %d runs to learn from: it takes 1 to %d", path,
                          from.row_count, ANA_CORRECTION_RUNS_MAX);
     }
-    return ana_correction_learn(&runs, 1, memory, out, err);
+    int *rows = arena_array(memory, (size_t)from.row_count, sizeof *rows);
+    for (int row = 0; row < from.row_count; row++) {
+        rows[row] = row;
+    }
+    return ana_correction_learn(&runs, rows, from.row_count, memory, out, err);
 }

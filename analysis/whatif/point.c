@@ -356,8 +356,9 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
         return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
     }
     const status played = replay(worker, &training, &result, &inner);
-    if (played == STATUS_INFEASIBLE)
+    if (played == STATUS_INFEASIBLE) {
         return explain_infeasible(worker, &training, &inner, point, err);
+    }
     if (played != STATUS_OK) {
         return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
     }

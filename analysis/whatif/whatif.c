@@ -305,13 +305,25 @@ static double shortfall(const ana_whatif *study, const ana_point *point)
     return late > dear ? late : dear;
 }
 
-/// Counts the outcomes, and refuses a study none of whose points can be played, with the reason of
-/// most, of them the one that misses by least. The study as written is no answer to its own axes.
+/// The reason that comes nearest to an answer: points that only the limits refuse, or only memory;
+/// else the one of most.
+static ana_refusal nearest_refusal(const int64_t counts[ANA_REFUSAL_COUNT])
+{
+    ana_refusal most = ANA_REFUSAL_NONE;
+    if (counts[ANA_REFUSAL_LIMIT] > 0) return ANA_REFUSAL_LIMIT;
+    if (counts[ANA_REFUSAL_MEMORY] > 0) return ANA_REFUSAL_MEMORY;
+    for (int refusal = ANA_REFUSAL_NONE + 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] > counts[most]) most = (ana_refusal)refusal;
+    }
+    return most;
+}
+
+/// Counts the outcomes, and refuses a study none of whose points can be played, with the point that
+/// misses by least. The study as written is no answer to its own axes.
 static status count_refusals(ana_whatif *study, error_message *err)
 {
     int64_t *counts = study->refusal_counts;
     int64_t nearest[ANA_REFUSAL_COUNT] = {0};
-    int most = ANA_REFUSAL_NONE;
     for (int64_t item = 0; item < study->matrix.point_count; item++) {
         const ana_refusal refusal = study->points[item].refusal;
         const double least = shortfall(study, &study->points[nearest[refusal]]);
@@ -319,20 +331,17 @@ static status count_refusals(ana_whatif *study, error_message *err)
         if (shortfall(study, &study->points[item]) < least) nearest[refusal] = item;
     }
     if (counts[ANA_REFUSAL_NONE] > 0) return STATUS_OK;
-    for (int refusal = ANA_REFUSAL_NONE + 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
-        if (counts[refusal] > counts[most]) most = refusal;
-    }
-    const ana_point *point = &study->points[nearest[most]];
+    const ana_refusal reason = nearest_refusal(counts);
+    const ana_point *point = &study->points[nearest[reason]];
     char example[64] = "as";
     if (isfinite(shortfall(study, point))) {
         snprintf(example, sizeof example, "by least at point %" PRId64 ":",
-                 ana_whatif_number(study, nearest[most]));
+                 ana_whatif_number(study, nearest[reason]));
     }
     return error_set(err, STATUS_INFEASIBLE,
-                     "%s: none of %" PRId64 " points can be played; most (%" PRId64
-                     "): %s, %s %.250s",
-                     study->path, study->matrix.point_count, counts[most], ana_refusal_names[most],
-                     example, point->message);
+                     "%s: none of %" PRId64 " points can be played; %" PRId64 ": %s, %s %.250s",
+                     study->path, study->matrix.point_count, counts[reason],
+                     ana_refusal_names[reason], example, point->message);
 }
 
 status ana_whatif_finish(ana_whatif *study, error_message *err)

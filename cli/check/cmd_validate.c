@@ -58,14 +58,12 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(ana_real_runs_read(&from, cli_value_or(arguments, "--columns", ""),
                            cli_value_or(arguments, "--set", ""), memory, &runs, err));
     TRY(choose_learning(arguments, &from, memory, &settings, err));
+    if (cli_has(arguments, "--explain")) TRY(ana_explain(&runs, &explanation, err));
     cli_spread_watch(&spread, "runs", &progress);
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);
     TRY(result);
-    if (cli_has(arguments, "--explain")) {
-        TRY(ana_explain(&runs, &explanation, err));
-        validation.explanation = &explanation;
-    }
+    if (cli_has(arguments, "--explain")) validation.explanation = &explanation;
     if (cli_has(arguments, "--json")) {
         ana_validation_write_json(&validation, out);
     } else {

@@ -94,7 +94,8 @@ TEST(layers_that_do_not_divide_are_laid_out_by_hand)
                 {"deepseek-v2,4,1,", "even"},
                 {"deepseek-v3,61,1,", "partition"}, // a module of prediction beside the head
                 {"deepseek-v3,1,1,", "even"},
-                {"deepseek-v3,16,1,dualpipe-v", "v-partition"}};
+                {"deepseek-v3,16,1,dualpipe-v", "v-partition"},
+                {"llama-3-70b,65536,65536,", "even"}}; // to be refused
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         ana_real_measured measured = {0};
         text_buffer study = {0};

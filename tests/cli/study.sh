@@ -91,7 +91,7 @@ study ',"alternatives":{"cluster":{"ours":{"pipeline.stages":2,"cluster.price_pe
 "$dynmo" study s.json --rank-by cost --draws 0 >out 2>err || fail "prices of values alone: $(cat err)"
 grep -q '^Cheapest: point 1 ' out || fail 'prices of values alone: the study as written, without one, is the cheapest'
 study ',"vary":{"pipeline.stages":[16,17]}'
-refuse 3 's.json: none of 2 points can be played; most (2): more stages than layers, as pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14' \
+refuse 3 's.json: none of 2 points can be played; 2: more stages than layers, as pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14' \
     s.json
 "$dynmo" simulate s.json >out 2>err
 if [ $? -ne 2 ] || ! grep -qx 'dynmo: s.json: vary: has many runs for one; .dynmo study. plays them' err; then

@@ -31,7 +31,7 @@
 
 enum { LAYERS_MAX = 200, STAGES = 3 };
 
-/// A file of memory, the same each time: whatever is opened to read is remembered.
+/// A file of memory, the same each time, as the program remembers each file that it opens to read.
 static const char *file_of(const char *bytes, size_t count)
 {
     static int file = -1;

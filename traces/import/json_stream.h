@@ -63,9 +63,8 @@ typedef bool trace_json_is_wanted(void *context, const trace_json_event *event);
 /// @param input     borrowed until close
 /// @param name      of the file, for messages; borrowed until close
 /// @param is_wanted NULL: all events are. Others are passed over; of what stands in them after
-/// those
-///                  three members only brackets and strings are looked at, which is several times
-///                  as fast
+///                  those three members only brackets and strings are looked at, which is several
+///                  times as fast
 /// @return release with trace_json_close
 trace_json_stream *trace_json_open(trace_stream *input, const char *name,
                                    trace_json_is_wanted *is_wanted, void *context);

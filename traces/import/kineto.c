@@ -372,8 +372,8 @@ static status read_cpu(reader *reading, error_message *err)
 static status read_sequences(reader *reading, error_message *err)
 {
     const kineto_events *events = &reading->collector.events;
-    if (trace_kineto_has_backward(events) || events->lists[KINETO_TARGET].count > 0)
-        return STATUS_OK;
+    const bool is_linked = events->lists[KINETO_TARGET].count > 0;
+    if (is_linked || trace_kineto_has_backward(events)) return STATUS_OK;
     if (is_standard_input(reading) || events->lists[KINETO_BACKWARD].count == 0) return STATUS_OK;
     if (reading->has_sequences) return STATUS_OK;
     reading->pass = PASS_SEQUENCE;

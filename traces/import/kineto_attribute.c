@@ -177,9 +177,12 @@ static status share_operator(const kineto_events *events, const kineto_lane *lan
             kineto_innermost(lane, begun_count, moment_ns + (moment_ns < work->end_ns));
         const uint32_t mark = open != NULL ? open->mark : NO_MARK;
         int64_t until_ns = work->end_ns;
-        if (open != NULL && open->end_ns < until_ns) until_ns = open->end_ns;
-        if (begun_count < lane->count && lane->opens[begun_count].begin_ns < until_ns) {
-            until_ns = lane->opens[begun_count].begin_ns;
+        if (open != NULL && events->marks[mark].window.end_ns < until_ns) {
+            until_ns = events->marks[mark].window.end_ns;
+        }
+        if (begun_count < lane->count) {
+            const int64_t next_ns = kineto_open_window(lane, begun_count)->begin_ns;
+            if (next_ns < until_ns) until_ns = next_ns;
         }
         if (moment_ns == begin_ns) *first = mark;
         if (until_ns <= moment_ns) break;

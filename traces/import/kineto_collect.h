@@ -153,14 +153,14 @@ int kineto_compare_marks(const void *a, const void *b);
 
 /// A mark among those of its thread or process.
 typedef struct kineto_open {
-    int64_t begin_ns;
-    int64_t end_ns;
     uint32_t mark;
     int32_t around; // place of the one that is open around it; -1: none
+    int32_t longer; // of the first around it that ends later than it does; -1: none
 } kineto_open;
 
 typedef struct kineto_lane {
-    kineto_open *opens; // [count] by begin
+    const kineto_mark *marks; // of the events
+    kineto_open *opens;       // [count] by begin
     size_t count;
 } kineto_lane;
 
@@ -171,6 +171,9 @@ typedef struct kineto_nesting {
 
 /// @param events with marks by begin, outer before inner
 kineto_nesting kineto_nesting_of(const kineto_events *events);
+
+/// From when until when the mark at a place of a lane is open.
+const trace_window *kineto_open_window(const kineto_lane *lane, size_t place);
 
 /// How many marks of a lane begin at or before a moment. O(log count)
 size_t kineto_begun_count(const kineto_lane *lane, int64_t moment_ns);

@@ -369,6 +369,7 @@ static status divide_steps(kineto_collector *collector, error_message *err)
     const kineto_list one = {&whole, whole.begin_ns <= whole.end_ns};
     const kineto_list *divided = steps->count > 0 ? steps : &one;
     const uint32_t thread = main_thread(&collector->events);
+    if (collector->events.thread_count == 0) return STATUS_OK; // steps, and nothing that ran
     for (size_t each = 0; each < divided->count; each++) {
         kineto_span step = divided->spans[each];
         step.thread = thread;

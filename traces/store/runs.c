@@ -343,6 +343,7 @@ status trace_run_rows(trace_store *store, int64_t run_id, trace_run_table table,
     static const char of_series[] =
         "series_id=(SELECT series_id FROM series WHERE run_id=?1 AND label=?2)";
     const char *order = tables[table].order;
+    assert((series == NULL) == (order != NULL));
     char from[160];
     snprintf(from, sizeof from, " FROM %s WHERE %s ORDER BY %s", tables[table].name,
              order != NULL ? of_run_id : of_series, order != NULL ? order : "1, 2, 3");

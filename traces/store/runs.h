@@ -152,8 +152,8 @@ status trace_run_put(trace_run *run, trace_run_table table, const char *series, 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
                             error_message *err);
 
-/// Keeps the result of an item of a run of many (below), any bytes; one that is
-/// there already is replaced. Rows are committed in batches (traces/store/store.h).
+/// Keeps the result of an item of a run of many (below), any bytes; one that is there already is
+/// replaced. Rows are committed in batches (traces/store/store.h).
 ///
 /// @param pass which of several rounds over items, from 0
 status trace_run_put_item(trace_run *run, int pass, int64_t item, const char *bytes, size_t length,
