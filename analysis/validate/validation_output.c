@@ -71,6 +71,8 @@ static const struct {
 
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
+static const double large_error = 0.15; // the mean that asks for an explanation
+
 static double value_of(const ana_validation_summary *summary, int figure)
 {
     return *(const double *)((const char *)summary + figures[figure].offset);
@@ -203,7 +205,14 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
         text_format(out, "  %-32s %8.*f%s\n", figures[figure].words, is_share ? 1 : 3,
                     value * (is_share ? 100 : 1), is_share ? " %" : "");
     }
-    if (validation->explanation != NULL) ana_explanation_write_text(validation->explanation, out);
+    if (validation->explanation != NULL) {
+        ana_explanation_write_text(validation->explanation, out);
+    } else if (summary->row_count > 0 && summary->error.mean > large_error &&
+               ana_real_says(validation->runs, ANA_REAL_HARDWARE)) {
+        text_append(out,
+                    "\n--explain looks for settings that the table leaves open and that explain "
+                    "its times better.\n");
+    }
     text_append(out, "\nWhere a row says nothing:\n");
     text_append_wrapped(out, ana_real_defaults, 2, 100);
     if (validation->runs->ignored[0] != '\0') {
