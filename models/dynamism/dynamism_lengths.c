@@ -150,16 +150,9 @@ static int slot_of_arrival(const lengths_state *at, int bin)
            in_step / at->replica_count;
 }
 
-static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
-{
-    into->count++;
-    into->tokens += tokens;
-    into->cost += cost_of(at, tokens);
-}
-
 /// Puts the sequences of bins that know their counts next to each other.
 ///
-/// @param chosen [count] sequences of the window; NULL: all
+/// @param chosen [count] sequences of the window
 /// @param bin_of [count]
 static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int count,
                     microbatch *bins, int bins_of_pool)
@@ -170,11 +163,10 @@ static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int
         bins[bin].count = 0;
     }
     for (int index = 0; index < count; index++) {
-        const int sequence = chosen != NULL ? chosen[index] : index;
         microbatch *bin = &bins[bin_of[index]];
         const int to = bin->first + bin->count++;
-        at->packed[to] = at->tokens[sequence];
-        at->number[to] = at->first_number + sequence;
+        at->packed[to] = at->tokens[chosen[index]];
+        at->number[to] = at->first_number + chosen[index];
     }
 }
 
@@ -201,28 +193,13 @@ static status pack_pool(lengths_state *at, const int *chosen, int count, int bin
     TRY(model_pack(&packing, at->pool, bin_of, err));
     memset(bins, 0, (size_t)bins_of_pool * sizeof *bins);
     for (int index = 0; index < count; index++) {
-        add_to_bin(at, &bins[bin_of[index]], tokens[index]);
+        microbatch *bin = &bins[bin_of[index]];
+        bin->count++;
+        bin->tokens += tokens[index];
+        bin->cost += cost[index];
     }
     lay_out(at, chosen, bin_of, count, bins, bins_of_pool);
     return STATUS_OK;
-}
-
-/// Where nothing moves: the bins of the order of arrival.
-static void pack_arrival(lengths_state *at)
-{
-    const int count = bin_count(at);
-    microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
-    int *bin_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *bin_of);
-    int bin = 0;
-    for (int index = 0; index < at->sequence_count; index++) {
-        if (packed[bin].tokens + at->tokens[index] > at->budget) bin++;
-        bin_of[index] = bin;
-        add_to_bin(at, &packed[bin], at->tokens[index]);
-    }
-    lay_out(at, NULL, bin_of, at->sequence_count, packed, count);
-    for (bin = 0; bin < count; bin++) {
-        at->bins[slot_of_arrival(at, bin)] = packed[bin];
-    }
 }
 
 /// Deals the bins of a pool to its groups, a step of a replica each, so that these cost alike.
@@ -246,8 +223,9 @@ static void deal(lengths_state *at, const microbatch *packed, int group_count, m
     }
 }
 
-/// All sequences of the window may go anywhere in it.
-static status pack_across_replicas(lengths_state *at, error_message *err)
+/// All sequences of the window may go anywhere in it; in the order of arrival bins stay where they
+/// come.
+static status pack_window(lengths_state *at, error_message *err)
 {
     const int count = bin_count(at);
     int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
@@ -256,7 +234,13 @@ static status pack_across_replicas(lengths_state *at, error_message *err)
         chosen[index] = index;
     }
     TRY(pack_pool(at, chosen, at->sequence_count, count, packed, err));
-    deal(at, packed, at->window * at->replica_count, at->bins, (size_t)at->microbatch_count);
+    if (at->packing != MODEL_PACK_ARRIVAL) {
+        deal(at, packed, at->window * at->replica_count, at->bins, (size_t)at->microbatch_count);
+        return STATUS_OK;
+    }
+    for (int bin = 0; bin < count; bin++) {
+        at->bins[slot_of_arrival(at, bin)] = packed[bin];
+    }
     return STATUS_OK;
 }
 
@@ -359,13 +343,8 @@ static status prepare(lengths_state *at, int window, error_message *err)
     at->first_number = at->begin[window].piece;
     from = at->begin[window];
     (void)take_window(at, &from, at->tokens);
-    if (at->packing == MODEL_PACK_ARRIVAL) {
-        pack_arrival(at);
-    } else if (at->across == ACROSS_REPLICAS) {
-        TRY(pack_across_replicas(at, err));
-    } else {
-        TRY(pack_across_microbatches(at, err));
-    }
+    const bool is_one_pool = at->packing == MODEL_PACK_ARRIVAL || at->across == ACROSS_REPLICAS;
+    TRY(is_one_pool ? pack_window(at, err) : pack_across_microbatches(at, err));
     order_bins(at);
     for (int bin = 0; bin < bin_count(at); bin++) {
         if (at->bins[bin].tokens > INT32_MAX) {
