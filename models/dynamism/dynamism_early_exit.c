@@ -136,9 +136,11 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
 static double key_matrix_share(const model_config *config)
 {
     if (config == NULL || config->kv_rank > 0) return 0.5; // of four matrices alike
+    model_config attention = *config;
+    attention.mamba_head_count = 0;
     const double keys_and_values = (double)config->hidden_size * config->kv_head_count *
                                    (config->query_key_dim + config->value_dim);
-    return keys_and_values / (double)model_attention_weight_count(config);
+    return keys_and_values / (double)model_mixer_weight_count(&attention);
 }
 
 /// a of one layer over a of another, 0 where it is not known.
