@@ -247,30 +247,20 @@ static status exit_open(void *state, error_message *err)
     return STATUS_OK;
 }
 
-static void set_times(exit_state *exits)
+static void set_layer(exit_state *exits, int block)
 {
-    for (int block = 0; block < exits->of.block_count; block++) {
-        const int layer = exits->of.first + block;
-        const double share = exits->share[block];
-        const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
-        exits->linear[layer] = share;
-        exits->projection[layer] = whole + (1 - whole) * share;
-        exits->core[layer] = exits->keeps_all_keys ? share : share * share;
-        for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
-            exits->load->added_ns[pass][layer] =
-                (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
-        }
+    const model_load *load = exits->load;
+    const int layer = exits->of.first + block;
+    const double share = exits->share[block];
+    const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
+    exits->linear[layer] = share;
+    exits->projection[layer] = whole + (1 - whole) * share;
+    exits->core[layer] = exits->keeps_all_keys ? share : share * share;
+    for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
+        load->added_ns[pass][layer] = (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
     }
-}
-
-static void set_bytes(exit_state *exits)
-{
-    for (int block = 0; block < exits->of.block_count; block++) {
-        const int layer = exits->of.first + block;
-        const double share = exits->share[block];
-        exits->load->activation[layer] = share * (1 + exits->head[block].activation);
-        exits->load->gradient[layer] = share * (1 + exits->head[block].gradient);
-    }
+    load->activation[layer] = share * (1 + exits->head[block].activation);
+    load->gradient[layer] = share * (1 + exits->head[block].gradient);
 }
 
 /// Share of tokens that go on from layer to layer where everybody may exit. It falls from initial
@@ -307,8 +297,9 @@ static void hold_keep(exit_state *exits, double keep)
     if (exits->held == keep) return;
     exits->held = keep;
     share_tokens(exits, keep);
-    set_bytes(exits);
-    set_times(exits);
+    for (int block = 0; block < exits->of.block_count; block++) {
+        set_layer(exits, block);
+    }
 }
 
 static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,

@@ -242,33 +242,29 @@ static status pack_window(lengths_state *at, error_message *err)
     return STATUS_OK;
 }
 
-/// The replica that a sequence has by its arrival.
-static void find_replicas(lengths_state *at, int *replica_of)
+/// The bin that each sequence has by its arrival.
+static status find_bins(lengths_state *at, int *bin_of, error_message *err)
 {
-    int64_t filled = 0;
-    int bin = 0;
-    for (int index = 0; index < at->sequence_count; index++) {
-        if (filled + at->tokens[index] > at->budget) {
-            bin++;
-            filled = 0;
-        }
-        filled += at->tokens[index];
-        replica_of[index] = bin % at->replica_count;
-    }
+    const model_packing arrival = {.kind = MODEL_PACK_ARRIVAL,
+                                   .count = at->sequence_count,
+                                   .tokens = at->tokens,
+                                   .bin_count = bin_count(at),
+                                   .budget = at->budget};
+    return model_pack(&arrival, at->pool, bin_of, err);
 }
 
 /// Sequences stay with their replica.
 static status pack_across_microbatches(lengths_state *at, error_message *err)
 {
     const int count = at->window * at->microbatch_count;
-    int *replica_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *replica_of);
+    int *bin_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *bin_of);
     int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
     microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
-    find_replicas(at, replica_of);
+    TRY(find_bins(at, bin_of, err));
     for (int replica = 0; replica < at->replica_count; replica++) {
         int chosen_count = 0;
         for (int index = 0; index < at->sequence_count; index++) {
-            if (replica_of[index] == replica) chosen[chosen_count++] = index;
+            if (bin_of[index] % at->replica_count == replica) chosen[chosen_count++] = index;
         }
         TRY(pack_pool(at, chosen, chosen_count, count, packed, err));
         deal(at, packed, at->window, at->bins + (size_t)replica * (size_t)at->microbatch_count,
