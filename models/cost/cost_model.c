@@ -34,10 +34,11 @@ static void fill_work_ns(const model_costs *costs, const model_config *view,
     const model_hardware *hardware = &costs->hardware;
     assert(hardware->flop_per_s[dtype] > 0 && hardware->flop_per_s[model_dtype_wide(dtype)] > 0);
     part_ns[MODEL_COST_PROJECTION] =
-        model_products_ns(work->projections, work->projection_count, pass, dtype, hardware);
+        model_products_ns(work->projections.items, work->projections.count, pass, dtype, hardware);
     part_ns[MODEL_COST_ATTENTION] =
         model_attention_ns(view, &costs->shape, work->attention, pass, hardware);
-    part_ns[MODEL_COST_MLP] = model_products_ns(work->mlps, work->mlp_count, pass, dtype, hardware);
+    part_ns[MODEL_COST_MLP] =
+        model_products_ns(work->mlps.items, work->mlps.count, pass, dtype, hardware);
     part_ns[MODEL_COST_ELEMENTWISE] =
         model_streams_ns(work->elementwise.bytes, work->launches.kernel_count, hardware);
 }

@@ -158,39 +158,36 @@ model_collectives model_layer_collectives(const model_config *config, const mode
     };
 }
 
+/// Hidden vectors that every rank has a part of: summed up, or gathered where sequence parallelism
+/// divides them.
+static int64_t vectors_ns(const model_config *config, const model_shape *shape,
+                          const bal_group *tensor, bool are_summed)
+{
+    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), config->hidden_size);
+    if (!shape->parallel.sequence) return are_summed ? bal_group_all_reduce_ns(tensor, bytes) : 0;
+    return are_summed ? bal_group_reduce_scatter_ns(tensor, bytes)
+                      : bal_group_all_gather_ns(tensor, bytes);
+}
+
 model_collectives model_embedding_collectives(const model_config *config, const model_shape *shape,
                                               const model_groups *groups, model_pass pass)
 {
-    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), config->hidden_size);
-    const bool is_divided = shape->parallel.sequence;
-    model_collectives collectives = {0};
-    if (pass == MODEL_PASS_FORWARD) {
-        collectives.tensor_ns = is_divided ? bal_group_reduce_scatter_ns(&groups->tensor, bytes)
-                                           : bal_group_all_reduce_ns(&groups->tensor, bytes);
-    } else if (pass == MODEL_PASS_BACKWARD_INPUT && is_divided) {
-        collectives.tensor_ns = bal_group_all_gather_ns(&groups->tensor, bytes);
-    }
-    return collectives;
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_collectives){0};
+    const bool is_forward = pass == MODEL_PASS_FORWARD;
+    return (model_collectives){.tensor_ns = vectors_ns(config, shape, &groups->tensor, is_forward)};
 }
 
 model_collectives model_head_collectives(const model_config *config, const model_shape *shape,
                                          const model_groups *groups, model_pass pass)
 {
-    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), config->hidden_size);
-    const bool is_divided = shape->parallel.sequence;
-    model_collectives collectives = {0};
-    if (pass == MODEL_PASS_FORWARD) {
-        const int64_t statistic_bytes =
-            saturating_multiply(model_shape_tokens(shape), STATISTIC_BYTES);
-        collectives.tensor_ns = saturating_multiply(
-            bal_group_all_reduce_ns(&groups->tensor, statistic_bytes), STATISTICS);
-        if (is_divided) {
-            collectives.tensor_ns = saturating_add(collectives.tensor_ns,
-                                                   bal_group_all_gather_ns(&groups->tensor, bytes));
-        }
-    } else if (pass == MODEL_PASS_BACKWARD_INPUT) {
-        collectives.tensor_ns = is_divided ? bal_group_reduce_scatter_ns(&groups->tensor, bytes)
-                                           : bal_group_all_reduce_ns(&groups->tensor, bytes);
-    }
-    return collectives;
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_collectives){0};
+    const bool is_forward = pass == MODEL_PASS_FORWARD;
+    const int64_t bytes = saturating_multiply(model_shape_tokens(shape), STATISTIC_BYTES);
+    const int64_t loss_ns =
+        is_forward
+            ? saturating_multiply(bal_group_all_reduce_ns(&groups->tensor, bytes), STATISTICS)
+            : 0;
+    return (model_collectives){
+        .tensor_ns =
+            saturating_add(loss_ns, vectors_ns(config, shape, &groups->tensor, !is_forward))};
 }

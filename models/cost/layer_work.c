@@ -32,13 +32,14 @@ model_attention model_attention_find(const char *name)
 }
 
 /// Which tokens a matrix product works on, and of which its input is kept.
-typedef enum gemm_rows {
+typedef enum token_rows {
     ROWS_ALL,      ///< works on all, keeps all: its input is a slice of the width already
     ROWS_GATHERED, ///< works on all, keeps the GPU's own: the rest is gathered again for W, unless
                    ///< operators run one by one
     ROWS_OWN,      ///< works on the GPU's own: its weights are whole on every GPU
-    ROWS_ROUTED    ///< works on those routed to the GPU's experts, keeps them as they arrived
-} gemm_rows;
+    ROWS_ROUTED,   ///< works on those routed to the GPU's experts, keeps them as they arrived
+    ROWS_COUNT
+} token_rows;
 
 /// A matrix product with parameters. Widths are numbers per row; a token is rows_per_token rows.
 typedef struct gemm {
@@ -47,13 +48,14 @@ typedef struct gemm {
     int64_t out;
     int64_t weights_met;  // that one row is multiplied by
     int64_t weights_held; // that all rows together need
-    gemm_rows rows;
+    token_rows rows;
     bool shares_input; // the product before it keeps the same input
 } gemm;
 
-static gemm plain_gemm(int64_t in, int64_t out, gemm_rows rows)
+static gemm plain_gemm(int64_t in, int64_t out, token_rows rows)
 {
-    return (gemm){1, in, out, in * out, in * out, rows, false};
+    const int64_t weights = saturating_multiply(in, out);
+    return (gemm){1, in, out, weights, weights, rows, false};
 }
 
 static int64_t divided(int64_t count, int64_t parts)
@@ -113,30 +115,46 @@ static double gpus_met(const model_config *config, int expert)
     return model_places_met(fmax(expert * share, 1), config->expert_top_k);
 }
 
-/// What one GPU has of a model and of a microbatch.
+/// What one GPU has of a model, or of one layer of it, and of a microbatch.
 typedef struct gpu_share {
     const model_config *whole;
+    const model_shape *shape;
     model_config slice;
-    int64_t tokens;
-    int64_t own_tokens;
-    int64_t routed_tokens;
+    bool has_experts;
+    int64_t blocks; // with a norm and a residual
+    int64_t tokens[ROWS_COUNT];
     int64_t operand_bytes; // of matrix products
     int64_t wide_bytes;    // of everything else
-    bool is_eager;
 } gpu_share;
 
 static gpu_share share_of(const model_config *config, const model_shape *shape)
 {
     return (gpu_share){
         .whole = config,
+        .shape = shape,
         .slice = model_gpu_slice(config, &shape->parallel),
-        .tokens = model_shape_tokens(shape),
-        .own_tokens = own_tokens_of(shape),
-        .routed_tokens = model_shape_routed_tokens(shape),
+        .tokens = {[ROWS_ALL] = model_shape_tokens(shape),
+                   [ROWS_GATHERED] = model_shape_tokens(shape),
+                   [ROWS_OWN] = own_tokens_of(shape),
+                   [ROWS_ROUTED] = model_shape_routed_tokens(shape)},
         .operand_bytes = model_dtype_bytes(shape->dtype),
         .wide_bytes = model_dtype_bytes(model_dtype_wide(shape->dtype)),
-        .is_eager = shape->parallel.eager,
     };
+}
+
+/// @param view of the layer
+static gpu_share share_of_layer(const model_config *view, const model_shape *shape, int layer)
+{
+    gpu_share share = share_of(view, shape);
+    share.has_experts = view->is_moe[layer];
+    share.blocks = model_config_block_count(&share.slice, layer);
+    return share;
+}
+
+/// Bytes of so many wide numbers for each token.
+static int64_t wide_bytes_of(const gpu_share *share, token_rows rows, int64_t width)
+{
+    return saturating_multiply(share->tokens[rows], width * share->wide_bytes);
 }
 
 static int64_t query_width(const model_config *config)
@@ -167,78 +185,6 @@ static int64_t inner_width(const model_config *config, int64_t ffn_size)
     return ffn_size * (config->has_gated_mlp ? 2 : 1);
 }
 
-/// The matrices that compress latent queries, keys and values are whole on every GPU.
-static int list_projection_gemms(const model_config *slice, gemm gemms[MODEL_PRODUCTS_MAX])
-{
-    const int64_t hidden = slice->hidden_size;
-    int count = 0;
-    if (slice->mamba_head_count > 0) {
-        gemms[count++] = plain_gemm(hidden, model_mamba_input_width(slice), ROWS_GATHERED);
-        gemms[count++] = plain_gemm(model_mamba_width(slice), hidden, ROWS_ALL);
-    }
-    if (slice->head_count == 0) return count;
-    if (slice->kv_rank == 0) {
-        gemms[count++] = plain_gemm(hidden, core_input_width(slice), ROWS_GATHERED);
-    } else {
-        const bool compresses = slice->query_rank > 0;
-        const int64_t query = compresses ? slice->query_rank : query_width(slice);
-        const int64_t content_dim = slice->query_key_dim - slice->rope_dim;
-        gemms[count++] = plain_gemm(hidden, query + slice->kv_rank + slice->rope_dim,
-                                    compresses ? ROWS_OWN : ROWS_GATHERED);
-        if (compresses) {
-            gemms[count++] = plain_gemm(slice->query_rank, query_width(slice), ROWS_GATHERED);
-        }
-        gemms[count++] =
-            plain_gemm(slice->kv_rank, slice->head_count * content_dim + core_output_width(slice),
-                       ROWS_GATHERED);
-    }
-    gemms[count++] = plain_gemm(core_output_width(slice), hidden, ROWS_ALL);
-    return count;
-}
-
-static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[MODEL_PRODUCTS_MAX])
-{
-    const model_config *slice = &share->slice;
-    const int64_t hidden = slice->hidden_size;
-    if (!slice->is_moe[layer] && slice->ffn_size == 0) return 0;
-    if (!slice->is_moe[layer]) {
-        gemms[0] = plain_gemm(hidden, inner_width(slice, slice->ffn_size), ROWS_GATHERED);
-        gemms[1] = plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
-        return 2;
-    }
-    const int64_t top_k = slice->expert_top_k;
-    const int64_t rows = saturating_multiply(share->routed_tokens, top_k);
-    const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
-    const int64_t inner = inner_width(slice, slice->expert_ffn_size);
-    const int64_t up = hidden * inner;
-    const int64_t down = slice->expert_ffn_size * hidden;
-    int count = 0;
-    gemms[count++] = (gemm){1,
-                            hidden,
-                            share->whole->expert_count,
-                            slice->router_weight_count,
-                            slice->router_weight_count,
-                            ROWS_OWN,
-                            false};
-    gemms[count++] = (gemm){top_k, hidden, inner, up, up * met, ROWS_ROUTED, false};
-    gemms[count++] =
-        (gemm){top_k, slice->expert_ffn_size, hidden, down, down * met, ROWS_ROUTED, false};
-    if (slice->shared_ffn_size > 0) {
-        gemms[count] =
-            plain_gemm(hidden, inner_width(slice, slice->shared_ffn_size), ROWS_GATHERED);
-        gemms[count++].shares_input = true;
-        gemms[count++] = plain_gemm(slice->shared_ffn_size, hidden, ROWS_ALL);
-    }
-    return count;
-}
-
-/// Tokens that a product works on.
-static int64_t worked_tokens(const gemm *product, const gpu_share *share)
-{
-    if (product->rows == ROWS_OWN) return share->own_tokens;
-    return product->rows == ROWS_ROUTED ? share->routed_tokens : share->tokens;
-}
-
 /// Bytes of a number on both sides of a product and of its weights. F and B read one side and write
 /// the other, wide, and read the weights; W reads both sides and adds to the gradients.
 static int64_t product_bytes(const gemm *product, const gpu_share *share, model_pass pass)
@@ -250,91 +196,182 @@ static int64_t product_bytes(const gemm *product, const gpu_share *share, model_
     const int64_t out_bytes = pass == MODEL_PASS_FORWARD ? share->wide_bytes : share->operand_bytes;
     const int64_t side_bytes =
         product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
-    return saturating_add(saturating_multiply(worked_tokens(product, share), side_bytes),
+    return saturating_add(saturating_multiply(share->tokens[product->rows], side_bytes),
                           saturating_multiply(product->weights_held, weight_bytes));
 }
 
 /// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
-static model_product product_of(const gemm *from, const gpu_share *share)
+static void add_product(const gpu_share *share, gemm from, model_products *to)
 {
-    const int64_t tokens = worked_tokens(from, share);
-    const int64_t rows = saturating_multiply(tokens, from->rows_per_token);
-    const int64_t groups = from->rows == ROWS_ROUTED && from->weights_met > 0
-                               ? from->weights_held / from->weights_met
-                               : 1;
-    model_product product = {
+    const int64_t tokens = share->tokens[from.rows];
+    const int64_t rows = saturating_multiply(tokens, from.rows_per_token);
+    const int64_t row_bytes = from.rows_per_token * share->operand_bytes;
+    const bool is_gathered_again = from.rows == ROWS_GATHERED && !share->shape->parallel.eager;
+    const int64_t kept = share->tokens[is_gathered_again ? ROWS_OWN : from.rows];
+    const int64_t groups =
+        from.rows == ROWS_ROUTED && from.weights_met > 0 ? from.weights_held / from.weights_met : 1;
+    model_product *product = &to->items[to->count++];
+    *product = (model_product){
         .rows = divided(rows, groups > 0 ? groups : 1),
-        .in = from->in,
-        .out = from->out,
+        .in = from.in,
+        .out = from.out,
         .groups = groups,
-        .flop = saturating_multiply(tokens, 2 * from->rows_per_token * from->weights_met),
+        .flop = saturating_multiply(2 * rows, from.weights_met),
+        .kept_bytes = from.shares_input ? 0 : saturating_multiply(kept, row_bytes * from.in),
+        .out_bytes = saturating_multiply(tokens, row_bytes * from.out),
     };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        product.bytes[pass] = product_bytes(from, share, (model_pass)pass);
+        product->bytes[pass] = product_bytes(&from, share, (model_pass)pass);
     }
-    return product;
 }
 
-static void make_products(const gemm *gemms, int count, const gpu_share *share,
-                          model_product products[MODEL_PRODUCTS_MAX])
+static void add_plain(const gpu_share *share, int64_t in, int64_t out, token_rows rows,
+                      model_products *to)
 {
-    for (int g = 0; g < count; g++) {
-        products[g] = product_of(&gemms[g], share);
+    add_product(share, plain_gemm(in, out, rows), to);
+}
+
+/// The matrices that compress latent queries, keys and values are whole on every GPU.
+static model_products projections_of(const gpu_share *share)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    const int64_t output = core_output_width(slice);
+    model_products to = {.count = 0};
+    if (slice->mamba_head_count > 0) {
+        add_plain(share, hidden, model_mamba_input_width(slice), ROWS_GATHERED, &to);
+        add_plain(share, model_mamba_width(slice), hidden, ROWS_ALL, &to);
     }
+    if (slice->head_count == 0) return to;
+    if (slice->kv_rank == 0) {
+        add_plain(share, hidden, core_input_width(slice), ROWS_GATHERED, &to);
+    } else {
+        const bool compresses = slice->query_rank > 0;
+        const int64_t query = compresses ? slice->query_rank : query_width(slice);
+        const int64_t content_dim = slice->query_key_dim - slice->rope_dim;
+        add_plain(share, hidden, query + slice->kv_rank + slice->rope_dim,
+                  compresses ? ROWS_OWN : ROWS_GATHERED, &to);
+        if (compresses) add_plain(share, query, query_width(slice), ROWS_GATHERED, &to);
+        add_plain(share, slice->kv_rank, slice->head_count * content_dim + output, ROWS_GATHERED,
+                  &to);
+    }
+    add_plain(share, output, hidden, ROWS_ALL, &to);
+    return to;
+}
+
+int64_t model_mixer_weight_count(const model_config *view)
+{
+    static const model_shape nothing = {0};
+    const gpu_share whole = {.shape = &nothing, .slice = *view};
+    const model_products products = projections_of(&whole);
+    int64_t count = 0;
+    for (int product = 0; product < products.count; product++) {
+        const model_product *matrix = &products.items[product];
+        count = saturating_add(count, saturating_multiply(matrix->in, matrix->out));
+    }
+    return count;
+}
+
+/// The two matrices of an MLP of this width; none of width 0.
+static void add_mlp(const gpu_share *share, int64_t ffn_size, bool shares_input,
+                    model_products *products)
+{
+    const int64_t hidden = share->slice.hidden_size;
+    gemm first = plain_gemm(hidden, inner_width(&share->slice, ffn_size), ROWS_GATHERED);
+    first.shares_input = shares_input;
+    if (ffn_size == 0) return;
+    add_product(share, first, products);
+    add_plain(share, ffn_size, hidden, ROWS_ALL, products);
+}
+
+static model_products mlps_of(const gpu_share *share)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    model_products products = {.count = 0};
+    if (!share->has_experts) {
+        add_mlp(share, slice->ffn_size, false, &products);
+        return products;
+    }
+    const int64_t top_k = slice->expert_top_k;
+    const int64_t rows = saturating_multiply(share->tokens[ROWS_ROUTED], top_k);
+    const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
+    const int64_t width = slice->expert_ffn_size;
+    const int64_t inner = inner_width(slice, width);
+    const int64_t up = hidden * inner;
+    const int64_t down = width * hidden;
+    const int64_t router = slice->router_weight_count;
+    const gemm gemms[] = {
+        {1, hidden, share->whole->expert_count, router, router, ROWS_OWN, false},
+        {top_k, hidden, inner, up, up * met, ROWS_ROUTED, false},
+        {top_k, width, hidden, down, down * met, ROWS_ROUTED, false},
+    };
+    for (size_t each = 0; each < sizeof gemms / sizeof gemms[0]; each++) {
+        add_product(share, gemms[each], &products);
+    }
+    add_mlp(share, slice->shared_ffn_size, true, &products);
+    return products;
 }
 
 /// All products of a part in one pass.
-static model_work products_work(const model_product *products, int count, model_pass pass)
+static model_work products_work(const model_products *products, model_pass pass)
 {
     model_work work = {0, 0};
-    for (int product = 0; product < count; product++) {
-        work.flop = saturating_add(work.flop, products[product].flop);
-        work.bytes = saturating_add(work.bytes, products[product].bytes[pass]);
+    for (int product = 0; product < products->count; product++) {
+        work.flop = saturating_add(work.flop, products->items[product].flop);
+        work.bytes = saturating_add(work.bytes, products->items[product].bytes[pass]);
     }
     return work;
 }
 
 /// Pairs of a query and a key, over all heads and samples of a GPU, times 2: causal attention with
-/// a window w meets w (2s - w) / 2 of s^2. The ranks of a context group have equal parts.
-static int64_t doubled_causal_pairs(const gpu_share *share, const model_shape *shape)
+/// a window w meets w (2s - w) / 2 of s^2. The ranks of a context group have equal parts. With a
+/// window of s these are all s^2.
+static int64_t doubled_pairs(const gpu_share *share, int64_t window)
 {
-    const int64_t length = shape->sequence_length;
-    int64_t window = length;
-    if (share->slice.sliding_window > 0 && share->slice.sliding_window < length) {
-        window = share->slice.sliding_window;
-    }
-    const int64_t per_head = saturating_multiply(window, 2 * length - window);
+    const model_shape *shape = share->shape;
+    const int64_t per_head =
+        saturating_multiply(window, 2 * (int64_t)shape->sequence_length - window);
     const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
     return divided(saturating_multiply(per_head, heads),
                    model_parallel_filled(shape->parallel).context);
 }
 
-static int64_t full_pairs(const gpu_share *share, const model_shape *shape)
+static int64_t full_pairs(const gpu_share *share)
 {
-    const int64_t length = shape->sequence_length;
-    const int64_t heads = (int64_t)share->slice.head_count * shape->microbatch_size;
-    return divided(saturating_multiply(length * length, heads),
-                   model_parallel_filled(shape->parallel).context);
+    return doubled_pairs(share, share->shape->sequence_length);
+}
+
+static int64_t causal_pairs(const gpu_share *share)
+{
+    const int64_t length = share->shape->sequence_length;
+    const int64_t window = share->slice.sliding_window;
+    return doubled_pairs(share, window > 0 && window < length ? window : length);
+}
+
+/// Queries, keys, values and outputs of the core, in B with their gradients.
+static int64_t core_vector_bytes(const gpu_share *share, bool is_forward)
+{
+    const int64_t one_way = core_input_width(&share->slice) + core_output_width(&share->slice);
+    return wide_bytes_of(share, ROWS_ALL, one_way * (is_forward ? 1 : 2));
 }
 
 /// One kernel in each direction. Backward computes the scores again: 5 products instead of the 2
 /// of forward, 3 of them of query_key_dim. Source: Dao, FlashAttention-2 (2023), section 4.1.
-static model_work flash_work(const gpu_share *share, const model_shape *shape, bool is_forward)
+static model_work flash_work(const gpu_share *share, bool is_forward)
 {
     const int64_t query_key = share->slice.query_key_dim;
     const int64_t value = share->slice.value_dim;
     const int64_t flop_per_pair = is_forward ? query_key + value : 3 * query_key + 2 * value;
-    const int64_t one_way = core_input_width(&share->slice) + core_output_width(&share->slice);
     return (model_work){
-        .flop = saturating_multiply(doubled_causal_pairs(share, shape), flop_per_pair),
-        .bytes =
-            saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2)),
+        .flop = saturating_multiply(causal_pairs(share), flop_per_pair),
+        .bytes = core_vector_bytes(share, is_forward),
     };
 }
 
 /// Forward writes the scores; softmax reads and writes them; dropout does so again; the product
 /// with the values reads them. Backward: see the count below. All s^2 pairs, masked or not.
-static model_work unfused_work(const gpu_share *share, const model_shape *shape, bool is_forward)
+static model_work unfused_work(const gpu_share *share, bool is_forward)
 {
     const model_config *slice = &share->slice;
     const int64_t mask = slice->has_attention_dropout ? MASK_BYTES : 0;
@@ -347,13 +384,10 @@ static model_work unfused_work(const gpu_share *share, const model_shape *shape,
     const int64_t accesses = (is_forward ? 4 : 7) + dropout_accesses + mask_accesses;
     const int64_t flop_per_pair =
         2 * ((int64_t)slice->query_key_dim + slice->value_dim) * (is_forward ? 1 : 2);
-    const int64_t pairs = full_pairs(share, shape);
-    const int64_t one_way = core_input_width(slice) + core_output_width(slice);
-    const int64_t vectors =
-        saturating_multiply(share->tokens, one_way * share->wide_bytes * (is_forward ? 1 : 2));
+    const int64_t pairs = full_pairs(share);
     return (model_work){
         .flop = saturating_multiply(pairs, flop_per_pair),
-        .bytes = saturating_add(vectors,
+        .bytes = saturating_add(core_vector_bytes(share, is_forward),
                                 saturating_multiply(pairs, accesses * share->wide_bytes + mask)),
     };
 }
@@ -378,38 +412,26 @@ static model_work mamba_work(const gpu_share *share, bool is_forward)
     const int64_t times = is_forward ? 1 : 2;
     const int64_t again = is_forward ? 0 : 1;
     return (model_work){
-        .flop = saturating_multiply(share->tokens, times * (within + 2 * into) + again * into),
-        .bytes = saturating_multiply(share->tokens,
-                                     (times * accesses + again * made) * share->wide_bytes),
+        .flop = saturating_multiply(share->tokens[ROWS_ALL],
+                                    times * (within + 2 * into) + again * into),
+        .bytes = wide_bytes_of(share, ROWS_ALL, times * accesses + again * made),
     };
 }
 
-static model_work attention_work(const gpu_share *share, const model_shape *shape, model_pass pass)
+static model_work attention_work(const gpu_share *share, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_work){0, 0};
     const bool is_forward = pass == MODEL_PASS_FORWARD;
     if (share->slice.mamba_head_count > 0) return mamba_work(share, is_forward);
     if (share->slice.head_count == 0) return (model_work){0, 0};
-    return shape->attention == MODEL_ATTENTION_UNFUSED ? unfused_work(share, shape, is_forward)
-                                                       : flash_work(share, shape, is_forward);
-}
-
-/// Numbers that enter the activation function of an MLP or a shared expert, per token.
-static int64_t activation_width(const model_config *config, int layer)
-{
-    return config->is_moe[layer] ? config->shared_ffn_size : config->ffn_size;
-}
-
-/// Those that enter the ones of experts, per routed token: each of its rows counts.
-static int64_t routed_activation_width(const model_config *config, int layer)
-{
-    return config->is_moe[layer] ? (int64_t)config->expert_top_k * config->expert_ffn_size : 0;
+    return share->shape->attention == MODEL_ATTENTION_UNFUSED ? unfused_work(share, is_forward)
+                                                              : flash_work(share, is_forward);
 }
 
 /// Whether a gated activation is two operators, of which the second keeps what the first made.
 static bool is_activated_in_parts(const gpu_share *share)
 {
-    return share->is_eager && share->slice.has_gated_mlp;
+    return share->shape->parallel.eager && share->slice.has_gated_mlp;
 }
 
 /// Numbers that an activation function reads and writes; backward reads a gradient as well, and
@@ -421,16 +443,10 @@ static int64_t activation_accesses(const gpu_share *share, int64_t activated, bo
     return inner_width(&share->slice, activated) * (is_forward ? 1 : 2) + activated + between;
 }
 
-/// Inputs of the norms of latent attention's compressed vectors.
-static int64_t latent_norm_width(const model_config *config)
+/// Numbers that an activation keeps, beside its result, which the next product does.
+static int64_t activation_kept_width(const gpu_share *share, int64_t activated)
 {
-    return config->head_count > 0 ? (int64_t)config->query_rank + config->kv_rank : 0;
-}
-
-/// Inputs of the norms of queries and keys.
-static int64_t head_norm_width(const model_config *config)
-{
-    return config->has_query_key_norm ? query_width(config) + key_width(config) : 0;
+    return inner_width(&share->slice, activated) + (is_activated_in_parts(share) ? activated : 0);
 }
 
 static int64_t rotated_width(const model_config *config)
@@ -442,30 +458,30 @@ static int64_t rotated_width(const model_config *config)
 }
 
 /// Share of the copies of a token for one GPU that are not sent.
-static double share_sent_once(const gpu_share *share, const model_shape *shape)
+static double share_sent_once(const gpu_share *share)
 {
     const bool is_spread = share->whole->expert_count > share->slice.expert_count;
-    return is_spread ? fmax(shape->parallel.expert_deduplication, 0) : 0;
+    return is_spread ? fmax(share->shape->parallel.expert_deduplication, 0) : 0;
 }
 
 /// Numbers per own token that are read and written to sort its rows by their experts, and to sum
 /// them when they are back. Kernels that send a token once do both themselves.
-static int64_t sorted_width(const gpu_share *share, const model_shape *shape)
+static int64_t sorted_width(const gpu_share *share)
 {
     const int64_t row = 2 * (share->slice.expert_top_k + 1) * (int64_t)share->slice.hidden_size;
-    return llround((1 - share_sent_once(share, shape)) * (double)row);
+    return llround((1 - share_sent_once(share)) * (double)row);
 }
 
 /// Numbers per routed token that are read and written where its experts are: rows that come from
 /// other GPUs are sorted by expert, and back; a token that came once is copied to each of its
 /// experts there, and what they make of it is summed. Formats whose scales are of blocks need no
 /// more: the router fills up its map (Megatron's moe_router_padding_for_quantization).
-static int64_t moved_for_experts(const gpu_share *share, const model_shape *shape)
+static int64_t moved_for_experts(const gpu_share *share)
 {
     const model_config *slice = &share->slice;
-    const double once = share_sent_once(share, shape);
+    const double once = share_sent_once(share);
     const double top_k = slice->expert_top_k;
-    const double met = gpus_met(share->whole, shape->parallel.expert);
+    const double met = gpus_met(share->whole, share->shape->parallel.expert);
     const bool is_spread = share->whole->expert_count > slice->expert_count;
     const double rows = (1 - once) * 4 * top_k + once * 2 * (met + top_k);
     return is_spread ? llround(rows * slice->hidden_size) : 0;
@@ -492,67 +508,124 @@ static int64_t assembled_width(const model_config *config)
     return core_input_width(config);
 }
 
-/// Numbers per token of the kernels that are no matrix products.
-typedef struct elementwise_widths {
-    int64_t own_norms; // for the GPU's own tokens
-    int64_t own_rest;
-    int64_t head_norms;
-    int64_t activation;
-    int64_t rest;
-    int64_t routed_activation; // for tokens routed to its experts
-    int64_t routed_rest;
-} elementwise_widths;
+/// Numbers that a state-space mixer keeps: what its first matrix made, the convolution's output,
+/// what is normed, and the states of the chunks in 32 bits.
+static int64_t mamba_kept_width(const model_config *slice)
+{
+    if (slice->mamba_head_count == 0) return 0;
+    const int64_t width = model_mamba_width(slice);
+    const int64_t states = 2 * slice->mamba_state_size * width / slice->mamba_chunk_size;
+    return model_mamba_input_width(slice) + width + model_mamba_state_width(slice) + width + states;
+}
+
+/// Kernels of one purpose that stream through memory: numbers per token.
+typedef struct stream {
+    token_rows rows;
+    int64_t forward; // read and written in F
+    int64_t backward;
+    int64_t kept;    // from F to B
+    unsigned remade; // with these MODEL_REMAKES_... B does it again
+    unsigned freed;  // with these nothing of it is kept
+} stream;
+
+typedef struct stream_list {
+    stream items[12]; // [count]
+    int count;
+} stream_list;
+
+static void add_stream(stream_list *to, stream added)
+{
+    added.remade |= MODEL_REMAKES_LAYER;
+    to->items[to->count++] = added;
+}
+
+static void add_mlp_streams(const gpu_share *share, stream_list *to)
+{
+    const model_config *slice = &share->slice;
+    // Numbers that enter the activation function of an MLP or a shared expert, per token; and those
+    // that enter the ones of experts, per routed token: each of its rows counts.
+    const int64_t activated = share->has_experts ? slice->shared_ffn_size : slice->ffn_size;
+    const int64_t routed = (int64_t)slice->expert_top_k * slice->expert_ffn_size;
+    stream activation = {ROWS_ALL,
+                         activation_accesses(share, activated, true),
+                         activation_accesses(share, activated, false),
+                         activation_kept_width(share, activated),
+                         MODEL_REMAKES_ACTIVATION,
+                         MODEL_REMAKES_MLP};
+    add_stream(to, activation);
+    if (!share->has_experts) return;
+    // The activation of experts weighs its output; B sums what it was multiplied by, in a kernel of
+    // its own.
+    activation.rows = ROWS_ROUTED;
+    activation.forward = activation_accesses(share, routed, true);
+    activation.backward =
+        activation_accesses(share, routed, false) + inner_width(slice, routed) + routed;
+    activation.kept = activation_kept_width(share, routed);
+    add_stream(to, activation);
+    const int64_t sorted = sorted_width(share);
+    const int64_t weighed = (int64_t)slice->expert_top_k * slice->hidden_size;
+    const int64_t moved = moved_for_experts(share);
+    const unsigned mlp = MODEL_REMAKES_MLP;
+    add_stream(to, (stream){ROWS_OWN, sorted, sorted, weighed, mlp, mlp});
+    add_stream(to, (stream){ROWS_ROUTED, moved + biased_experts_width(slice, true),
+                            moved + biased_experts_width(slice, false), 0, mlp, mlp});
+}
 
 /// What is as wide as the hidden vector is done for the GPU's own tokens. The gradients of norms
-/// and biases belong to B: their kernels make both at once.
-static elementwise_widths elementwise_of(const gpu_share *share, const model_shape *shape,
-                                         int layer, bool is_forward)
+/// and biases belong to B: their kernels make both at once; they read the input, and two gradients
+/// pass.
+static stream_list streams_of(const gpu_share *share)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
-    const int64_t accesses = is_forward ? 2 : 3; // backward reads the input, two gradients pass
-    const int64_t blocks = model_config_block_count(slice, layer);
-    elementwise_widths widths = {
-        .own_norms = (blocks * hidden + latent_norm_width(slice)) * accesses,
-        .own_rest = blocks * 3 * hidden, // residuals: read two, write one
-        .head_norms = head_norm_width(slice) * accesses,
-        .activation = activation_accesses(share, activation_width(slice, layer), is_forward),
-        .rest = 2 * (rotated_width(slice) + assembled_width(slice)),
-        .routed_activation =
-            activation_accesses(share, routed_activation_width(slice, layer), is_forward),
-    };
-    // The activation of experts weighs its output; B sums what it was multiplied by, in a kernel of
-    // its own.
-    const int64_t routed = routed_activation_width(slice, layer);
-    if (!is_forward) widths.routed_activation += inner_width(slice, routed) + routed;
-    if (slice->is_moe[layer]) {
-        widths.own_rest += sorted_width(share, shape);
-        widths.routed_rest =
-            moved_for_experts(share, shape) + biased_experts_width(slice, is_forward);
+    const int64_t norms = share->blocks * hidden +
+                          (slice->head_count > 0 ? (int64_t)slice->query_rank + slice->kv_rank : 0);
+    const int64_t head_norms =
+        slice->has_query_key_norm ? query_width(slice) + key_width(slice) : 0;
+    const int64_t residual = 3 * hidden; // read two, write one; F drops in the same kernel
+    const int64_t backward = slice->has_residual_dropout ? residual + 2 * hidden : residual;
+    const int64_t others = share->blocks - 1;
+    const int64_t placed = 2 * (rotated_width(slice) + assembled_width(slice));
+    const unsigned latent = slice->kv_rank > 0 ? MODEL_REMAKES_LATENT : 0;
+    stream_list to = {.count = 0};
+    add_stream(&to, (stream){ROWS_OWN, 2 * norms, 3 * norms, norms, MODEL_REMAKES_NORMS, 0});
+    add_stream(&to, (stream){ROWS_OWN, residual, backward, 0, MODEL_REMAKES_PRODUCTS, 0});
+    add_stream(&to, (stream){ROWS_OWN, others * residual, others * backward, 0, 0, 0});
+    add_stream(&to, (stream){ROWS_ALL, 2 * head_norms, 3 * head_norms, head_norms, 0, 0});
+    add_stream(&to, (stream){ROWS_ALL, placed, placed, core_input_width(slice),
+                             latent | MODEL_REMAKES_PRODUCTS, latent});
+    add_stream(&to, (stream){ROWS_ALL, .kept = mamba_kept_width(slice)}); // the core's
+    add_mlp_streams(share, &to);
+    return to;
+}
+
+/// Bytes of numbers per token of each kind.
+static int64_t bytes_of_widths(const gpu_share *share, const int64_t width[ROWS_COUNT])
+{
+    int64_t bytes = 0;
+    for (int rows = 0; rows < ROWS_COUNT; rows++) {
+        bytes = saturating_add(bytes, wide_bytes_of(share, (token_rows)rows, width[rows]));
     }
-    // Forward drops within the residual's kernel.
-    if (slice->has_residual_dropout && !is_forward) widths.own_rest += blocks * 2 * hidden;
-    return widths;
+    return bytes;
 }
 
-static int64_t elementwise_bytes(const gpu_share *share, const elementwise_widths *widths,
-                                 int64_t mask_bytes)
+/// What streams read and write in F or B, of those that B makes again with these remakes.
+static int64_t stream_bytes(const gpu_share *share, bool is_forward, unsigned remakes)
 {
-    const int64_t own = widths->own_norms + widths->own_rest;
-    const int64_t all = widths->head_norms + widths->activation + widths->rest;
-    const int64_t routed = widths->routed_activation + widths->routed_rest;
-    const int64_t own_bytes =
-        saturating_multiply(share->own_tokens, own * share->wide_bytes + mask_bytes);
-    return saturating_add(
-        own_bytes,
-        saturating_add(saturating_multiply(share->tokens, all * share->wide_bytes),
-                       saturating_multiply(share->routed_tokens, routed * share->wide_bytes)));
+    const stream_list streams = streams_of(share);
+    int64_t width[ROWS_COUNT] = {0};
+    for (const stream *each = streams.items; each < streams.items + streams.count; each++) {
+        if ((each->remade & remakes) == 0) continue;
+        width[each->rows] += is_forward ? each->forward : each->backward;
+    }
+    return bytes_of_widths(share, width);
 }
 
-static int64_t dropout_mask_bytes(const model_config *slice, int layer)
+static int64_t dropout_mask_bytes(const gpu_share *share)
 {
-    if (!slice->has_residual_dropout) return 0;
-    return model_config_block_count(slice, layer) * slice->hidden_size * MASK_BYTES;
+    if (!share->slice.has_residual_dropout) return 0;
+    return saturating_multiply(share->tokens[ROWS_OWN],
+                               share->blocks * share->slice.hidden_size * MASK_BYTES);
 }
 
 /// Times that a cast reads: formats with a scale for the whole, of the numbers at hand, once more
@@ -565,81 +638,79 @@ static int64_t cast_reads(model_dtype dtype)
 
 /// Bytes of casting what products multiply to a narrow format: read wide, written twice, for the
 /// product and, turned, for that of W. Weights are cast once in an iteration, which is not counted.
-static int64_t cast_bytes(const model_product *products, int count, const model_shape *shape,
-                          model_pass pass)
+static int64_t cast_bytes(const gpu_share *share, const model_products *products, model_pass pass)
 {
-    const int64_t wide = model_dtype_bytes(model_dtype_wide(shape->dtype));
-    const int64_t narrow = model_dtype_bytes(shape->dtype);
+    const int64_t wide = share->wide_bytes;
+    const int64_t narrow = share->operand_bytes;
     int64_t bytes = 0;
     if (narrow == wide || pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
-    for (int product = 0; product < count; product++) {
-        const model_product *from = &products[product];
+    for (int product = 0; product < products->count; product++) {
+        const model_product *from = &products->items[product];
         const int64_t width = pass == MODEL_PASS_FORWARD ? from->in : from->out;
         const int64_t numbers =
             saturating_multiply(saturating_multiply(from->rows, from->groups), width);
         bytes = saturating_add(
-            bytes, saturating_multiply(numbers, cast_reads(shape->dtype) * wide + 2 * narrow));
+            bytes,
+            saturating_multiply(numbers, cast_reads(share->shape->dtype) * wide + 2 * narrow));
     }
     return bytes;
 }
 
 /// Those of all products of a layer.
-static int64_t all_cast_bytes(const model_layer_work *work, const model_shape *shape,
-                              model_pass pass)
+static int64_t all_cast_bytes(const gpu_share *share, const model_layer_work *work, model_pass pass)
 {
-    return saturating_add(cast_bytes(work->projections, work->projection_count, shape, pass),
-                          cast_bytes(work->mlps, work->mlp_count, shape, pass));
+    return saturating_add(cast_bytes(share, &work->projections, pass),
+                          cast_bytes(share, &work->mlps, pass));
 }
 
 /// Kernels of a layer beside products, as Megatron starts them: norms, rotation, core, activation,
 /// residuals; unfused masks, softmax, dropout and copies between layouts of heads; experts' router
 /// with its sort, permutations and counts.
-static int64_t stream_kernels(const model_config *config, const model_shape *shape, int layer,
-                              bool is_forward)
+static int64_t stream_kernels(const gpu_share *share, bool is_forward)
 {
-    const bool is_unfused = shape->attention == MODEL_ATTENTION_UNFUSED;
-    const int64_t blocks = model_config_block_count(config, layer);
-    int64_t kernels = (is_unfused ? (is_forward ? 14 : 24) : (is_forward ? 8 : 12)) * blocks / 2;
+    const model_config *config = &share->slice;
+    const bool is_unfused = share->shape->attention == MODEL_ATTENTION_UNFUSED;
+    int64_t kernels =
+        (is_unfused ? (is_forward ? 14 : 24) : (is_forward ? 8 : 12)) * share->blocks / 2;
     if (config->mamba_head_count > 0) kernels += is_forward ? 6 : 12;
     if (config->kv_rank > 0) kernels += is_forward ? 6 : 10;
     if (config->has_query_key_norm) kernels += is_forward ? 2 : 4;
-    if (shape->parallel.eager && config->has_gated_mlp) kernels++;
-    if (config->is_moe[layer]) kernels += is_forward ? 80 : 90;
+    if (is_activated_in_parts(share)) kernels++;
+    if (share->has_experts) kernels += is_forward ? 80 : 90;
     return kernels;
 }
 
 /// Kernels that cast: experts' rows one expert after the other (Transformer Engine,
 /// multi_tensor_quantize_impl).
-static int64_t cast_kernels(const model_layer_work *work, model_dtype dtype)
+static int64_t cast_kernels(const model_products *products, model_dtype dtype)
 {
     int64_t tensors = 0;
-    for (int product = 0; product < work->projection_count; product++) {
-        tensors += work->projections[product].groups;
-    }
-    for (int product = 0; product < work->mlp_count; product++) {
-        tensors += work->mlps[product].groups;
+    for (int product = 0; product < products->count; product++) {
+        tensors += products->items[product].groups;
     }
     return tensors * cast_reads(dtype);
 }
 
-static model_launches launches_of(const model_config *config, const model_shape *shape, int layer,
-                                  model_pass pass, const model_layer_work *work)
+static model_launches launches_of(const gpu_share *share, model_pass pass,
+                                  const model_layer_work *work)
 {
-    const int64_t groups = work->mlp_count > 1 ? work->mlps[1].groups : 1;
-    const int64_t products = work->projection_count + work->mlp_count;
+    const model_shape *shape = share->shape;
+    const int64_t groups = work->mlps.count > 1 ? work->mlps.items[1].groups : 1;
     const bool is_narrow = model_dtype_wide(shape->dtype) != shape->dtype;
     // Frameworks of the time before fused attention wrap every product of a block into functions
     // for collectives, whether or not there is anybody to talk to (Megatron-LM, tensor_parallel).
     const bool has_collectives =
         shape->parallel.tensor > 1 || shape->attention == MODEL_ATTENTION_UNFUSED;
     const int64_t collectives = has_collectives ? 4 : 0;
-    model_launches launches = {.operator_count = products};
+    model_launches launches = {.operator_count = work->projections.count + work->mlps.count};
     // Of each expert: the product; in narrow formats also the cast and its scales, twice laid out.
     if (groups > 1) launches.library_count = 2 * groups * (is_narrow ? 4 : 1);
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
-    launches.kernel_count = stream_kernels(config, shape, layer, pass == MODEL_PASS_FORWARD);
+    launches.kernel_count = stream_kernels(share, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;
-    if (is_narrow) launches.kernel_count += cast_kernels(work, shape->dtype);
+    if (!is_narrow) return launches;
+    launches.kernel_count +=
+        cast_kernels(&work->projections, shape->dtype) + cast_kernels(&work->mlps, shape->dtype);
     return launches;
 }
 
@@ -648,38 +719,32 @@ model_layer_work model_layer_work_of(const model_config *config, const model_sha
 {
     assert(layer >= 0 && layer < config->layer_count);
     const model_config view = model_config_layer(config, layer);
-    const gpu_share share = share_of(&view, shape);
-    gemm gemms[MODEL_PRODUCTS_MAX];
-    model_layer_work work = {.attention = attention_work(&share, shape, pass)};
-    work.projection_count = list_projection_gemms(&share.slice, gemms);
-    make_products(gemms, work.projection_count, &share, work.projections);
-    work.mlp_count = list_mlp_gemms(&share, layer, gemms);
-    make_products(gemms, work.mlp_count, &share, work.mlps);
-    work.projection = products_work(work.projections, work.projection_count, pass);
-    work.mlp = products_work(work.mlps, work.mlp_count, pass);
-    work.launches = launches_of(&view, shape, layer, pass, &work);
-    if (pass != MODEL_PASS_BACKWARD_WEIGHT) {
-        const elementwise_widths widths =
-            elementwise_of(&share, shape, layer, pass == MODEL_PASS_FORWARD);
-        work.elementwise.bytes = saturating_add(
-            elementwise_bytes(&share, &widths, dropout_mask_bytes(&share.slice, layer)),
-            all_cast_bytes(&work, shape, pass));
-    }
+    const gpu_share share = share_of_layer(&view, shape, layer);
+    model_layer_work work = {.attention = attention_work(&share, pass),
+                             .projections = projections_of(&share),
+                             .mlps = mlps_of(&share)};
+    work.projection = products_work(&work.projections, pass);
+    work.mlp = products_work(&work.mlps, pass);
+    work.launches = launches_of(&share, pass, &work);
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return work;
+    work.elementwise.bytes = stream_bytes(&share, pass == MODEL_PASS_FORWARD, MODEL_REMAKES_LAYER);
+    work.elementwise.bytes = saturating_add(work.elementwise.bytes, dropout_mask_bytes(&share));
+    work.elementwise.bytes =
+        saturating_add(work.elementwise.bytes, all_cast_bytes(&share, &work, pass));
     return work;
 }
 
 /// The products that make queries, keys and values out of compressed ones stand between the first
 /// and the last.
-static void keep_latent_products(const model_config *slice, bool is_remade, model_layer_work *work)
+static void keep_latent_products(const model_config *slice, bool is_remade,
+                                 model_products *products)
 {
     if (!is_remade || slice->kv_rank == 0 || slice->head_count == 0) {
-        work->projection_count = 0;
+        products->count = 0;
         return;
     }
-    work->projection_count -= 2;
-    for (int product = 0; product < work->projection_count; product++) {
-        work->projections[product] = work->projections[product + 1];
-    }
+    products->count -= 2;
+    memmove(products->items, products->items + 1, (size_t)products->count * sizeof(model_product));
 }
 
 /// Of queries, keys, values, the attention's output and the matrices of an MLP, one after the
@@ -688,14 +753,14 @@ static void list_every_second_product(const gpu_share *share, model_layer_work *
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
-    const gemm projections[] = {plain_gemm(hidden, key_width(slice), ROWS_GATHERED),
-                                plain_gemm(core_output_width(slice), hidden, ROWS_ALL)};
-    const gemm mlp = slice->has_gated_mlp ? plain_gemm(hidden, slice->ffn_size, ROWS_GATHERED)
-                                          : plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
-    work->projection_count = 2;
-    make_products(projections, 2, share, work->projections);
-    work->mlp_count = 1;
-    make_products(&mlp, 1, share, work->mlps);
+    work->projections.count = work->mlps.count = 0;
+    add_plain(share, hidden, key_width(slice), ROWS_GATHERED, &work->projections);
+    add_plain(share, core_output_width(slice), hidden, ROWS_ALL, &work->projections);
+    if (slice->has_gated_mlp) {
+        add_plain(share, hidden, slice->ffn_size, ROWS_GATHERED, &work->mlps);
+    } else {
+        add_plain(share, slice->ffn_size, hidden, ROWS_ALL, &work->mlps);
+    }
 }
 
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
@@ -704,35 +769,23 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     model_layer_work work = model_layer_work_of(config, shape, layer, MODEL_PASS_FORWARD);
     if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
     const model_config view = model_config_layer(config, layer);
-    const gpu_share share = share_of(&view, shape);
-    const elementwise_widths all = elementwise_of(&share, shape, layer, true);
-    elementwise_widths remade = {0};
+    const gpu_share share = share_of_layer(&view, shape, layer);
     int64_t casts = 0;
     if ((remakes & MODEL_REMAKES_CORE) == 0) work.attention = (model_work){0, 0};
-    if ((remakes & MODEL_REMAKES_NORMS) != 0) remade.own_norms = all.own_norms;
-    if ((remakes & MODEL_REMAKES_ACTIVATION) != 0) {
-        remade.activation = all.activation;
-        remade.routed_activation = all.routed_activation;
-    }
-    if ((remakes & MODEL_REMAKES_LATENT) != 0 && view.kv_rank > 0) remade.rest = all.rest;
     if ((remakes & MODEL_REMAKES_MLP) != 0) {
-        remade.routed_rest = all.routed_rest;
-        if (view.is_moe[layer]) remade.own_rest = sorted_width(&share, shape);
-        casts = cast_bytes(work.mlps, work.mlp_count, shape, MODEL_PASS_FORWARD);
+        casts = cast_bytes(&share, &work.mlps, MODEL_PASS_FORWARD);
     } else {
-        work.mlp_count = 0;
+        work.mlps.count = 0;
         work.launches.library_count = 0;
     }
-    keep_latent_products(&share.slice, (remakes & MODEL_REMAKES_LATENT) != 0, &work);
+    keep_latent_products(&share.slice, (remakes & MODEL_REMAKES_LATENT) != 0, &work.projections);
     if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) {
-        remade.rest = all.rest;
-        remade.own_rest = all.own_rest / 2; // the residual between attention and MLP
         list_every_second_product(&share, &work);
-        casts = all_cast_bytes(&work, shape, MODEL_PASS_FORWARD);
+        casts = all_cast_bytes(&share, &work, MODEL_PASS_FORWARD);
     }
-    work.projection = products_work(work.projections, work.projection_count, MODEL_PASS_FORWARD);
-    work.mlp = products_work(work.mlps, work.mlp_count, MODEL_PASS_FORWARD);
-    work.elementwise.bytes = saturating_add(elementwise_bytes(&share, &remade, 0), casts);
+    work.projection = products_work(&work.projections, MODEL_PASS_FORWARD);
+    work.mlp = products_work(&work.mlps, MODEL_PASS_FORWARD);
+    work.elementwise.bytes = saturating_add(stream_bytes(&share, true, remakes), casts);
     work.launches.kernel_count = 0;
     work.launches.operator_count = 0;
     return work;
@@ -757,7 +810,8 @@ model_layer_work model_embedding_work(const model_config *config, const model_sh
                                     2 * share.wide_bytes + 2 * GRADIENT_BYTES);
     }
     return (model_layer_work){
-        .elementwise.bytes = saturating_add(saturating_multiply(share.tokens, per_token), table),
+        .elementwise.bytes =
+            saturating_add(saturating_multiply(share.tokens[ROWS_ALL], per_token), table),
         .launches = {EMBEDDING_KERNELS, EMBEDDING_KERNELS, 0},
     };
 }
@@ -770,7 +824,6 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
     const gpu_share share = share_of(config, &wide);
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
-    const gemm head = plain_gemm(hidden, vocabulary, ROWS_GATHERED);
     // How often the loss reads or writes logits in 32 bits. Without fusion it is made operator by
     // operator: largest, difference, exponential, sum, quotient; PyTorch has one for log-softmax.
     const bool is_fused = shape->attention != MODEL_ATTENTION_UNFUSED;
@@ -787,13 +840,12 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
         loss = vocabulary * (share.wide_bytes + backward_passes * LOGIT_BYTES);
     }
     model_layer_work work = {
-        .projection_count = 1,
         .launches = {HEAD_KERNELS, HEAD_KERNELS, 0},
-        .elementwise.bytes = saturating_add(saturating_multiply(share.own_tokens, norm),
-                                            saturating_multiply(share.tokens, loss)),
+        .elementwise.bytes = saturating_add(saturating_multiply(share.tokens[ROWS_OWN], norm),
+                                            saturating_multiply(share.tokens[ROWS_ALL], loss)),
     };
-    make_products(&head, 1, &share, work.projections);
-    work.projection = products_work(work.projections, 1, pass);
+    add_plain(&share, hidden, vocabulary, ROWS_GATHERED, &work.projections);
+    work.projection = products_work(&work.projections, pass);
     return work;
 }
 
@@ -803,19 +855,15 @@ model_layer_work model_prediction_work(const model_config *config, const model_s
     const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
     const int64_t tensor = model_parallel_filled(shape->parallel).tensor;
-    const gemm joined = plain_gemm(2 * hidden, divided(hidden, tensor), ROWS_GATHERED);
     // Two norms, in B with their gradients; W has the matrix alone.
     const int64_t accesses = pass == MODEL_PASS_FORWARD ? 4 : 6;
     const bool has_norms = pass != MODEL_PASS_BACKWARD_WEIGHT;
     model_layer_work work = {
-        .projection_count = 1,
         .launches = {PREDICTION_KERNELS, PREDICTION_KERNELS, 0},
-        .elementwise.bytes =
-            has_norms ? saturating_multiply(share.own_tokens, accesses * hidden * share.wide_bytes)
-                      : 0,
+        .elementwise.bytes = has_norms ? wide_bytes_of(&share, ROWS_OWN, accesses * hidden) : 0,
     };
-    make_products(&joined, 1, &share, work.projections);
-    work.projection = products_work(work.projections, 1, pass);
+    add_plain(&share, 2 * hidden, divided(hidden, tensor), ROWS_GATHERED, &work.projections);
+    work.projection = products_work(&work.projections, pass);
     return work;
 }
 
@@ -825,120 +873,87 @@ int64_t model_work_flop(const model_layer_work *work)
                           saturating_add(work->mlp.flop, work->elementwise.flop));
 }
 
-/// Bytes of the inputs of products, and of the gradients of their outputs.
-typedef struct gemm_bytes {
-    int64_t inputs; // all that are kept where nothing is remade
-    int64_t first;  // of them: of the first product, the output of a norm
-    int64_t last;   // of the last one for experts or the MLP: the activation's output
-    int64_t middle; // between the first and the last
-    int64_t outputs;
-} gemm_bytes;
-
-static gemm_bytes bytes_of_gemms(const gemm *gemms, int count, const gpu_share *share)
+/// What a product's input is made again with: that of the first is the output of a norm, that of
+/// the products which narrow an MLP, of experts too, the output of an activation.
+static unsigned input_remakes(const gpu_share *share, const model_products *products, int product,
+                              bool is_mlp)
 {
-    gemm_bytes bytes = {0};
-    for (int g = 0; g < count; g++) {
-        const gemm *product = &gemms[g];
-        const int64_t worked = worked_tokens(product, share);
-        const bool is_again = product->rows == ROWS_GATHERED && !share->is_eager;
-        const int64_t kept = is_again ? share->own_tokens : worked;
-        const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
-        const int64_t input =
-            product->shares_input ? 0 : saturating_multiply(kept, row_bytes * product->in);
-        // After an activation stand the products that narrow an MLP, of experts too.
-        const bool is_last = g + 1 == count || (g == 2 && product->rows == ROWS_ROUTED);
-        bytes.inputs = saturating_add(bytes.inputs, input);
-        if (g == 0) bytes.first = input;
-        if (g > 0 && is_last) bytes.last = saturating_add(bytes.last, input);
-        if (g > 0 && !is_last) bytes.middle = saturating_add(bytes.middle, input);
-        bytes.outputs =
-            saturating_add(bytes.outputs, saturating_multiply(worked, row_bytes * product->out));
+    const bool narrows_experts = is_mlp && share->has_experts && product == 2;
+    if (product == 0) return MODEL_REMAKES_NORMS;
+    if (product + 1 == products->count || narrows_experts) {
+        return is_mlp ? MODEL_REMAKES_ACTIVATION : 0;
     }
-    return bytes;
+    if (is_mlp) return MODEL_REMAKES_MLP;
+    return share->slice.kv_rank > 0 ? MODEL_REMAKES_LATENT : 0;
 }
 
-/// Numbers that a state-space mixer keeps: what its first matrix made, the convolution's output,
-/// what is normed, and the states of the chunks in 32 bits.
-static int64_t mamba_kept_width(const model_config *slice)
-{
-    if (slice->mamba_head_count == 0) return 0;
-    const int64_t width = model_mamba_width(slice);
-    const int64_t states = 2 * slice->mamba_state_size * width / slice->mamba_chunk_size;
-    return model_mamba_input_width(slice) + width + model_mamba_state_width(slice) + width + states;
-}
-
-/// Numbers that an activation keeps, beside its result, which the next product does.
-static int64_t activation_kept_width(const gpu_share *share, int64_t activated)
-{
-    return inner_width(&share->slice, activated) + (is_activated_in_parts(share) ? activated : 0);
-}
-
-/// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
-/// the weighing of experts, masks, and the scores of unfused attention.
-static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer,
+/// Bytes that are kept of the inputs of products.
+static int64_t kept_input_bytes(const gpu_share *share, const model_layer_work *work,
                                 unsigned remakes)
 {
-    const model_config *slice = &share->slice;
-    const int64_t hidden = slice->hidden_size;
-    const int64_t blocks = model_config_block_count(slice, layer);
-    const bool has_mlp = (remakes & MODEL_REMAKES_MLP) == 0;
-    const bool is_remade = (remakes & MODEL_REMAKES_LATENT) != 0 && slice->kv_rank > 0;
-    int64_t own = blocks * hidden + latent_norm_width(slice);
-    if (slice->is_moe[layer] && has_mlp) own += slice->expert_top_k * hidden; // weighed
-    const int64_t masks = dropout_mask_bytes(slice, layer);
-    int64_t all = mamba_kept_width(slice) + head_norm_width(slice);
-    if (!is_remade) all += core_input_width(slice);
-    if (has_mlp) all += activation_kept_width(share, activation_width(slice, layer));
-    const int64_t routed =
-        has_mlp ? activation_kept_width(share, routed_activation_width(slice, layer)) : 0;
-    int64_t scores = 0;
-    if (shape->attention == MODEL_ATTENTION_UNFUSED && (remakes & MODEL_REMAKES_CORE) == 0) {
-        const int64_t dropped = slice->has_attention_dropout ? share->wide_bytes + MASK_BYTES : 0;
-        scores = saturating_multiply(full_pairs(share, shape), share->wide_bytes + dropped);
+    int64_t bytes = 0;
+    for (int list = 0; list < 2; list++) {
+        const model_products *products = list == 0 ? &work->projections : &work->mlps;
+        for (int product = 0; product < products->count; product++) {
+            if ((input_remakes(share, products, product, list == 1) & remakes) != 0) continue;
+            bytes = saturating_add(bytes, products->items[product].kept_bytes);
+        }
     }
-    const int64_t vectors =
-        saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes + masks),
-                       saturating_multiply(share->tokens, all * share->wide_bytes));
-    return saturating_add(saturating_add(vectors, scores),
-                          saturating_multiply(share->routed_tokens, routed * share->wide_bytes));
+    return bytes;
 }
 
-/// Of those bytes, the ones that B makes again.
-static int64_t remade_bytes(const gemm_bytes *projections, const gemm_bytes *mlps,
-                            const model_config *slice, unsigned remakes)
+/// Bytes of the gradients of products' outputs.
+static int64_t output_bytes(const model_layer_work *work)
 {
     int64_t bytes = 0;
-    if ((remakes & MODEL_REMAKES_NORMS) != 0) {
-        bytes = saturating_add(projections->first, mlps->first);
+    for (int product = 0; product < work->projections.count; product++) {
+        bytes = saturating_add(bytes, work->projections.items[product].out_bytes);
     }
-    if ((remakes & MODEL_REMAKES_LATENT) != 0 && slice->kv_rank > 0) {
-        bytes = saturating_add(bytes, projections->middle);
+    for (int product = 0; product < work->mlps.count; product++) {
+        bytes = saturating_add(bytes, work->mlps.items[product].out_bytes);
     }
-    if ((remakes & MODEL_REMAKES_ACTIVATION) != 0) bytes = saturating_add(bytes, mlps->last);
-    if ((remakes & MODEL_REMAKES_MLP) != 0) bytes = saturating_add(bytes, mlps->middle);
     return bytes;
+}
+
+/// Bytes that are kept beside the inputs of products: what streams keep, masks, and the scores of
+/// unfused attention.
+static int64_t other_kept_bytes(const gpu_share *share, unsigned remakes)
+{
+    const stream_list streams = streams_of(share);
+    int64_t width[ROWS_COUNT] = {0};
+    int64_t scores = 0;
+    for (const stream *each = streams.items; each < streams.items + streams.count; each++) {
+        if ((each->freed & remakes) == 0) width[each->rows] += each->kept;
+    }
+    if (share->shape->attention == MODEL_ATTENTION_UNFUSED && (remakes & MODEL_REMAKES_CORE) == 0) {
+        const bool drops = share->slice.has_attention_dropout;
+        const int64_t dropped = drops ? share->wide_bytes + MASK_BYTES : 0;
+        scores = saturating_multiply(full_pairs(share), share->wide_bytes + dropped);
+    }
+    return saturating_add(saturating_add(bytes_of_widths(share, width), dropout_mask_bytes(share)),
+                          scores);
 }
 
 /// What is kept where every second product is made again: the layer's input, queries, values, the
 /// core's output, the first matrix of the MLP; and what the attention's sum over tensor ranks gave.
-static int64_t every_second_kept_bytes(const gpu_share *share, const model_shape *shape)
+static int64_t every_second_kept_bytes(const gpu_share *share)
 {
     const model_config *slice = &share->slice;
-    const int64_t own = (int64_t)slice->hidden_size * (shape->parallel.tensor > 1 ? 2 : 1);
-    const int64_t all =
-        core_input_width(slice) - key_width(slice) + core_output_width(slice) + slice->ffn_size;
-    return saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes),
-                          saturating_multiply(share->tokens, all * share->wide_bytes));
+    const int64_t width[ROWS_COUNT] = {
+        [ROWS_OWN] = (int64_t)slice->hidden_size * (share->shape->parallel.tensor > 1 ? 2 : 1),
+        [ROWS_ALL] =
+            core_input_width(slice) - key_width(slice) + core_output_width(slice) + slice->ffn_size,
+    };
+    return bytes_of_widths(share, width);
 }
 
-static int64_t layer_kept_bytes(const gpu_share *share, const model_shape *shape, int layer,
-                                unsigned remakes, int64_t kept_inputs)
+static int64_t layer_kept_bytes(const gpu_share *share, unsigned remakes, int64_t kept_inputs)
 {
     if ((remakes & (MODEL_REMAKES_LAYER | MODEL_REMAKES_NOTHING)) != 0) {
-        return model_message_bytes(share->whole, shape);
+        return model_message_bytes(share->whole, share->shape);
     }
-    if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) return every_second_kept_bytes(share, shape);
-    return saturating_add(kept_inputs, other_kept_bytes(share, shape, layer, remakes));
+    if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) return every_second_kept_bytes(share);
+    return saturating_add(kept_inputs, other_kept_bytes(share, remakes));
 }
 
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
@@ -946,16 +961,12 @@ model_memory model_layer_memory(const model_config *config, const model_shape *s
     assert(layer >= 0 && layer < config->layer_count);
     const model_config view = model_config_layer(config, layer);
     const unsigned remakes = model_layer_remakes(&shape->parallel, layer, config->layer_count);
-    const gpu_share share = share_of(&view, shape);
-    gemm gemms[MODEL_PRODUCTS_MAX];
-    const gemm_bytes projections =
-        bytes_of_gemms(gemms, list_projection_gemms(&share.slice, gemms), &share);
-    const gemm_bytes mlps = bytes_of_gemms(gemms, list_mlp_gemms(&share, layer, gemms), &share);
-    const int64_t inputs = saturating_add(projections.inputs, mlps.inputs);
-    const int64_t kept = inputs - remade_bytes(&projections, &mlps, &share.slice, remakes);
+    const gpu_share share = share_of_layer(&view, shape, layer);
+    const model_layer_work work = {.projections = projections_of(&share), .mlps = mlps_of(&share)};
     return (model_memory){
-        .activation_bytes = layer_kept_bytes(&share, shape, layer, remakes, kept),
-        .gradient_bytes = saturating_add(inputs, saturating_add(projections.outputs, mlps.outputs)),
+        .activation_bytes =
+            layer_kept_bytes(&share, remakes, kept_input_bytes(&share, &work, remakes)),
+        .gradient_bytes = saturating_add(kept_input_bytes(&share, &work, 0), output_bytes(&work)),
     };
 }
 
@@ -964,12 +975,11 @@ model_memory model_embedding_memory(const model_config *config, const model_shap
     const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
     const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
-    const int64_t kept = saturating_add(saturating_multiply(share.tokens, TOKEN_BYTES),
-                                        saturating_multiply(share.own_tokens, mask));
+    const int64_t kept = saturating_add(saturating_multiply(share.tokens[ROWS_ALL], TOKEN_BYTES),
+                                        saturating_multiply(share.tokens[ROWS_OWN], mask));
     return (model_memory){
         .activation_bytes = kept,
-        .gradient_bytes =
-            saturating_add(kept, saturating_multiply(share.tokens, hidden * share.wide_bytes)),
+        .gradient_bytes = saturating_add(kept, wide_bytes_of(&share, ROWS_ALL, hidden)),
     };
 }
 
@@ -978,17 +988,15 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
     const gpu_share share = share_of(config, shape);
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
-    const int64_t normed = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
-    const int64_t inputs = saturating_multiply(share.is_eager ? share.tokens : share.own_tokens,
-                                               hidden * share.wide_bytes);
+    const int64_t normed = wide_bytes_of(&share, ROWS_OWN, hidden);
+    const int64_t inputs = shape->parallel.eager ? wide_bytes_of(&share, ROWS_ALL, hidden) : normed;
     const int eager = shape->parallel.tensor > 1 ? SPLIT_LOSS_COPIES : EAGER_LOSS_COPIES;
     const int copies = shape->parallel.eager_loss ? eager : LOSS_COPIES;
     return (model_memory){
-        .activation_bytes =
-            saturating_add(saturating_add(normed, inputs),
-                           saturating_multiply(share.tokens, vocabulary * copies * LOGIT_BYTES)),
-        .gradient_bytes = saturating_add(
-            inputs, saturating_multiply(share.tokens, vocabulary * share.wide_bytes)),
+        .activation_bytes = saturating_add(
+            saturating_add(normed, inputs),
+            saturating_multiply(share.tokens[ROWS_ALL], vocabulary * copies * LOGIT_BYTES)),
+        .gradient_bytes = saturating_add(inputs, wide_bytes_of(&share, ROWS_ALL, vocabulary)),
     };
 }
 

@@ -65,7 +65,14 @@ typedef struct model_product {
     int64_t groups;                  // experts that are met; else 1
     int64_t flop;                    // of a pass: every pass multiplies as often
     int64_t bytes[MODEL_PASS_COUNT]; // read and written, each operand once
+    int64_t kept_bytes;              // of its input, from F on
+    int64_t out_bytes;               // of its output's gradient
 } model_product;
+
+typedef struct model_products {
+    model_product items[MODEL_PRODUCTS_MAX]; // [count]
+    int count;
+} model_products;
 
 /// What is started in a pass beside its products.
 typedef struct model_launches {
@@ -82,12 +89,15 @@ typedef struct model_layer_work {
     model_work mlp;         // matrices of MLP or experts and router
     model_work elementwise; // norms, residuals, activation, rotation, dropout; head: softmax; casts
                             // to narrow formats; bytes only
-    model_product projections[MODEL_PRODUCTS_MAX]; // [projection_count]
-    model_product mlps[MODEL_PRODUCTS_MAX];        // [mlp_count]
-    int projection_count;
-    int mlp_count;
+    model_products projections;
+    model_products mlps;
     model_launches launches;
 } model_layer_work;
+
+/// Entries of the matrices of a layer's attention or state-space mixer, without biases and norms.
+///
+/// @param view of the layer: model_config_layer
+int64_t model_mixer_weight_count(const model_config *view);
 
 /// Work of a transformer layer; config is of the whole model. With experts, every token meets
 /// expert_top_k of them and each expert as many tokens as the others, so that a GPU computes as

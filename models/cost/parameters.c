@@ -1,33 +1,7 @@
 #include "models/cost/parameters.h"
 
+#include "models/cost/layer_work.h"
 #include "models/cost/saturating.h"
-
-/// a * b + c * d, saturating.
-static int64_t two_products(int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    return saturating_add(saturating_multiply(a, b), saturating_multiply(c, d));
-}
-
-int64_t model_attention_weight_count(const model_config *config)
-{
-    const int64_t hidden = config->hidden_size;
-    const int64_t query = (int64_t)config->head_count * config->query_key_dim;
-    const int64_t value = (int64_t)config->head_count * config->value_dim;
-    if (config->kv_rank == 0) {
-        const int64_t keys_and_values =
-            (int64_t)config->kv_head_count * (config->query_key_dim + config->value_dim);
-        return two_products(hidden, query + keys_and_values, value, hidden);
-    }
-    const int64_t compressed = config->kv_rank;
-    const int64_t expanded =
-        (int64_t)config->head_count * (config->query_key_dim - config->rope_dim) + value;
-    const int64_t from_query =
-        config->query_rank > 0 ? two_products(hidden, config->query_rank, config->query_rank, query)
-                               : saturating_multiply(hidden, query);
-    const int64_t down_and_out = two_products(hidden, compressed + config->rope_dim, value, hidden);
-    return saturating_add(saturating_add(from_query, down_and_out),
-                          saturating_multiply(compressed, expanded));
-}
 
 /// Entries of the two or three matrices of an MLP or expert of this width, without biases.
 static int64_t mlp_weight_count(const model_config *config, int ffn_size)
@@ -67,12 +41,6 @@ static int64_t expert_parameters(const model_config *config, int expert_count)
                                expert_count);
 }
 
-static int64_t mamba_weight_count(const model_config *config)
-{
-    const int64_t hidden = config->hidden_size;
-    return two_products(hidden, model_mamba_input_width(config), hidden, model_mamba_width(config));
-}
-
 int64_t model_mamba_width(const model_config *config)
 {
     return (int64_t)config->mamba_head_count * config->mamba_head_dim;
@@ -102,15 +70,13 @@ static int64_t layer_weights(const model_config *whole, int layer, int expert_co
 {
     const model_config view = model_config_layer(whole, layer);
     const model_config *config = &view;
-    const int64_t attention =
-        saturating_add(config->head_count > 0 ? model_attention_weight_count(config) : 0,
-                       mamba_weight_count(config));
+    const int64_t mixer = model_mixer_weight_count(config);
     if (!config->is_moe[layer]) {
-        return saturating_add(attention, mlp_weight_count(config, config->ffn_size));
+        return saturating_add(mixer, mlp_weight_count(config, config->ffn_size));
     }
     const int64_t shared = mlp_weight_count(config, config->shared_ffn_size);
     const int64_t experts = expert_parameters(config, expert_count);
-    return saturating_add(saturating_add(attention, experts),
+    return saturating_add(saturating_add(mixer, experts),
                           saturating_add(shared, config->router_weight_count));
 }
 

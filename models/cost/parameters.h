@@ -5,9 +5,6 @@
 
 #include <stdint.h>
 
-/// Entries of the matrices of a layer's attention, without biases and norms.
-int64_t model_attention_weight_count(const model_config *config);
-
 /// Entries of all matrices of a transformer layer, those of all experts and of the router included,
 /// without biases and norms. 0 <= layer < layer_count.
 int64_t model_layer_weight_count(const model_config *config, int layer);

@@ -34,7 +34,7 @@ typedef struct replica_costs {
 
 struct model_dynamism {
     const model_dynamism_case *row;
-    model_case_instance instance;
+    model_case *state; // of the case, and what it has beside
     model_load_model load_model;
     model_dynamism_base base;
     model_layer_shares shares; // those of base
@@ -42,7 +42,7 @@ struct model_dynamism {
     uint64_t base_version; // how often the base's numbers have changed
     arena *memory;
     model_case_parameters parameters;
-    replica_costs *replicas; // [instance.source_count]
+    replica_costs *replicas; // [state->source_count]
     double *scale;           // [microbatch_count] of a row, while it is computed
     double *weight_scale;    // [microbatch_count]
 };
@@ -115,13 +115,13 @@ static status check_base(const model_dynamism *dynamism, error_message *err)
 
 static void create_replicas(model_dynamism *dynamism)
 {
-    model_case_instance *instance = &dynamism->instance;
-    if (instance->source_count == 0) instance->source_count = 1;
+    model_case *of = dynamism->state;
+    if (of->source_count == 0) of->source_count = 1;
     for (int load_model = 0; load_model < MODEL_LOAD_COUNT; load_model++) {
-        model_load *load = &instance->load[load_model];
+        model_load *load = &of->load[load_model];
         if (load->column_count == 0) load->column_count = 1;
     }
-    const int count = instance->source_count;
+    const int count = of->source_count;
     const size_t columns = (size_t)dynamism->base.microbatch_count;
     dynamism->replicas = arena_array(dynamism->memory, (size_t)count, sizeof *dynamism->replicas);
     dynamism->scale = arena_array(dynamism->memory, columns, sizeof(double));
@@ -136,10 +136,13 @@ static void create_replicas(model_dynamism *dynamism)
 static status open_case(model_dynamism *dynamism, error_message *err)
 {
     model_case_parameters *parameters = &dynamism->parameters;
-    model_case_setup setup = {.base = &dynamism->base,
-                              .layer_count = dynamism->layer_count,
-                              .memory = dynamism->memory,
-                              .parameters = parameters};
+    const model_dynamism_base *base = &dynamism->base;
+    model_case of = {.base = base,
+                     .layer_count = dynamism->layer_count,
+                     .first = base->transformer_first,
+                     .block_count = base->transformer_end - base->transformer_first,
+                     .memory = dynamism->memory,
+                     .parameters = parameters};
     int load_model = MODEL_LOAD_PHYSICAL;
     TRY(find_case(parameters, &dynamism->row, err));
     (void)model_parameter_ask(parameters, "change_ratio"); // of who detects changes
@@ -147,11 +150,12 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     const model_parameter name = {"load_model", .whole = &load_model, .names = load_model_names,
                                   .name_count = MODEL_LOAD_COUNT, .from = MODEL_ASSUMED("default")};
     TRY(model_parameters_read(parameters, &name, 1, err));
-    dynamism->load_model = (model_load_model)load_model;
-    setup.load_model = dynamism->load_model;
-    TRY(read_seed(parameters, &setup.seed, err));
+    of.load_model = dynamism->load_model = (model_load_model)load_model;
+    TRY(read_seed(parameters, &of.seed, err));
     TRY(choose_shares(dynamism, err));
-    TRY(dynamism->row->open(&setup, &dynamism->instance, err));
+    dynamism->state = arena_array(dynamism->memory, 1, dynamism->row->state_bytes);
+    *dynamism->state = of;
+    TRY(dynamism->row->open(dynamism->state, err));
     TRY(model_parameters_check(parameters, err));
     create_replicas(dynamism);
     return STATUS_OK;
@@ -179,7 +183,7 @@ const char *model_dynamism_name(const model_dynamism *dynamism)
 
 int model_dynamism_source_count(const model_dynamism *dynamism)
 {
-    return dynamism->instance.source_count;
+    return dynamism->state->source_count;
 }
 
 const model_assumption *model_dynamism_assumptions(const model_dynamism *dynamism, int *count)
@@ -408,7 +412,7 @@ static status apply(model_dynamism *dynamism, bal_layer_costs *base, replica_cos
 {
     const int64_t **from[BAL_COST_ARRAY_COUNT];
     const int64_t **to[BAL_COST_ARRAY_COUNT];
-    const model_load *load = &dynamism->instance.load[dynamism->load_model];
+    const model_load *load = &dynamism->state->load[dynamism->load_model];
     TRY(check_columns(dynamism, base, load, iteration, err));
     const int columns =
         base->microbatch_count > load->column_count ? base->microbatch_count : load->column_count;
@@ -454,10 +458,10 @@ static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *c
     const bool has_same_base = !is_first && replica->base_version == dynamism->base_version;
     if (!has_same_base || replica->iteration != iteration) {
         bool case_changed = false;
-        TRY(dynamism->row->load_at(dynamism->instance.state, dynamism->load_model, iteration,
+        TRY(dynamism->row->load_at(dynamism->state, dynamism->load_model, iteration,
                                    replica->replica, &case_changed, err));
         const bool is_held = has_same_base && replica->iteration == iteration - 1 &&
-                             !case_changed && !dynamism->instance.varies;
+                             !case_changed && !dynamism->state->varies;
         replica->iteration = -1; // until the costs are complete
         if (!is_held) TRY(apply(dynamism, &base, replica, iteration, err));
         replica->changed = case_changed;
@@ -472,7 +476,7 @@ static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *c
 
 bal_cost_source model_dynamism_source(model_dynamism *dynamism, int replica)
 {
-    assert(replica >= 0 && replica < dynamism->instance.source_count);
+    assert(replica >= 0 && replica < dynamism->state->source_count);
     return (bal_cost_source){
         .context = &dynamism->replicas[replica],
         .layer_count = dynamism->layer_count,
@@ -494,13 +498,13 @@ static double mean_ns(const bal_layer_costs *base, int layer, int column)
 status model_dynamism_published_load(model_dynamism *dynamism, int iteration, int replica,
                                      int64_t *load_ns, error_message *err)
 {
-    const model_load *load = &dynamism->instance.load[MODEL_LOAD_PUBLISHED];
+    const model_load *load = &dynamism->state->load[MODEL_LOAD_PUBLISHED];
     bal_layer_costs base;
     bool changed = false;
-    assert(replica >= 0 && replica < dynamism->instance.source_count);
+    assert(replica >= 0 && replica < dynamism->state->source_count);
     TRY(ask_base(dynamism, iteration, &base, err));
-    TRY(dynamism->row->load_at(dynamism->instance.state, MODEL_LOAD_PUBLISHED, iteration, replica,
-                               &changed, err));
+    TRY(dynamism->row->load_at(dynamism->state, MODEL_LOAD_PUBLISHED, iteration, replica, &changed,
+                               err));
     TRY(check_columns(dynamism, &base, load, iteration, err));
     const int columns =
         base.microbatch_count > load->column_count ? base.microbatch_count : load->column_count;
@@ -521,21 +525,21 @@ status model_dynamism_published_load(model_dynamism *dynamism, int iteration, in
 status model_dynamism_expert_tokens(model_dynamism *dynamism, int iteration, int replica,
                                     model_expert_tokens *tokens, error_message *err)
 {
-    assert(replica >= 0 && replica < dynamism->instance.source_count);
+    assert(replica >= 0 && replica < dynamism->state->source_count);
     *tokens = (model_expert_tokens){.layer_count = dynamism->layer_count};
     if (dynamism->row->expert_tokens == NULL) return STATUS_OK;
-    return dynamism->row->expert_tokens(dynamism->instance.state, iteration, replica, tokens, err);
+    return dynamism->row->expert_tokens(dynamism->state, iteration, replica, tokens, err);
 }
 
 status model_dynamism_documents(model_dynamism *dynamism, int iteration, int replica,
                                 int microbatch, model_documents *documents, error_message *err)
 {
-    assert(replica >= 0 && replica < dynamism->instance.source_count);
+    assert(replica >= 0 && replica < dynamism->state->source_count);
     assert(microbatch >= 0 && microbatch < dynamism->base.microbatch_count);
     if (dynamism->row->documents == NULL) {
         return error_set(err, STATUS_UNSUPPORTED, "case '%s' packs no sequences",
                          dynamism->row->name);
     }
-    return dynamism->row->documents(dynamism->instance.state, iteration, replica, microbatch,
-                                    documents, err);
+    return dynamism->row->documents(dynamism->state, iteration, replica, microbatch, documents,
+                                    err);
 }

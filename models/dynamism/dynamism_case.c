@@ -20,10 +20,9 @@ rng model_case_stream(uint64_t seed, int purpose, int layer, int iteration, int 
     return rng_init(seed, mixed);
 }
 
-status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *costs,
-                              error_message *err)
+status model_case_first_costs(const model_case *of, bal_layer_costs *costs, error_message *err)
 {
-    const bal_cost_source *source = &setup->base->source;
+    const bal_cost_source *source = &of->base->source;
     bool changed = false;
     return source->costs_at(source->context, 0, costs, &changed, err);
 }
@@ -44,12 +43,12 @@ int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes)
     return model_roofline_ns((model_work){.bytes = bytes}, 1, bytes_per_s);
 }
 
-int model_case_weight_bytes(const model_case_setup *setup)
+int model_case_weight_bytes(const model_case *of)
 {
     enum { ASSUMED_BYTES = 2 };
-    const model_shape *shape = setup->base->shape;
+    const model_shape *shape = of->base->shape;
     if (shape != NULL) return model_dtype_bytes(model_dtype_wide(shape->dtype));
-    model_parameter_note(setup->parameters, "weight_bytes",
+    model_parameter_note(of->parameters, "weight_bytes",
                          MODEL_ASSUMED("no model beside the trace: 16-bit weights"), "%d",
                          ASSUMED_BYTES);
     return ASSUMED_BYTES;

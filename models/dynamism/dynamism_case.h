@@ -51,33 +51,31 @@ status model_parameters_check(const model_case_parameters *parameters, error_mes
 #define MODEL_PUBLISHED(text) ((model_origin){MODEL_ORIGIN_PRESET, (text)})
 #define MODEL_ASSUMED(text) ((model_origin){MODEL_ORIGIN_ASSUMED, (text)})
 
-/// What a case is opened with.
-typedef struct model_case_setup {
+/// What all cases have: the first member of the state of each.
+typedef struct model_case {
     const model_dynamism_base *base; // with its shares
     int layer_count;                 // of the base
+    int first;                       // of the transformer layers
+    int block_count;                 // of them
     model_load_model load_model;
     uint64_t seed;
     arena *memory;
     model_case_parameters *parameters; // of the object; lists what is read
-} model_case_setup;
-
-/// A case that is open.
-typedef struct model_case_instance {
-    void *state;      // carved from the setup's memory
+    // of the case, once it is open
     int source_count; // as model_dynamism_source_count; 1 where open leaves it 0
     bool varies;      // loads differ between iterations in which the model stays the same
     model_load load[MODEL_LOAD_COUNT]; // their arrays; columns 1 where open leaves them 0
-} model_case_instance;
+} model_case;
 
 typedef struct model_dynamism_case {
     const char *name;
-    bool needs_shares; // its physical loads touch parts
+    bool needs_shares;  // its physical loads touch parts
+    size_t state_bytes; // of the case's state
 
-    /// Reads its parameters, allocates its state and the arrays of its loads.
+    /// Reads its parameters, allocates what its state holds and the arrays of its loads.
     ///
-    /// @param instance zeroed; stays where it is
-    status (*open)(const model_case_setup *setup, model_case_instance *instance,
-                   error_message *err);
+    /// @param state zeroed but for its model_case; stays where it is
+    status (*open)(void *state, error_message *err);
 
     /// Fills the load of an iteration, in either load model. The other's may be lost.
     ///
@@ -110,8 +108,7 @@ extern const model_dynamism_case model_dynamism_lengths;
 
 /// Costs of the base's iteration 0, borrowed until it is asked again: while a case opens only, as
 /// later the costs that its load is put on would be gone.
-status model_case_first_costs(const model_case_setup *setup, bal_layer_costs *costs,
-                              error_message *err);
+status model_case_first_costs(const model_case *of, bal_layer_costs *costs, error_message *err);
 
 /// Carves count factors of 1.
 double *model_case_ones(arena *memory, size_t count);
@@ -122,7 +119,7 @@ int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes);
 
 /// Bytes per parameter of a base's weights: of its model's dtype, or 2, which is then noted among
 /// the parameters as assumed.
-int model_case_weight_bytes(const model_case_setup *setup);
+int model_case_weight_bytes(const model_case *of);
 
 /// A parameter that is one number, a name or a yes or no: key, limits and default, each said once.
 typedef struct model_parameter {

@@ -25,8 +25,7 @@ typedef struct head_ratio {
 } head_ratio;
 
 typedef struct exit_state {
-    int first; // transformer layers
-    int block_count;
+    model_case of;
     double keep_initial;
     double keep_final;
     double confidence_iterations;
@@ -47,8 +46,7 @@ typedef struct exit_state {
 } exit_state;
 
 /// "exits": the layers with an exit after them.
-static status read_exit_list(const model_case_setup *setup, exit_state *exits, json_value list,
-                             error_message *err)
+static status read_exit_list(exit_state *exits, json_value list, error_message *err)
 {
     const int count = json_count(list);
     if (!json_is_array(list) || count < 1) {
@@ -58,7 +56,7 @@ static status read_exit_list(const model_case_setup *setup, exit_state *exits, j
     for (int index = 0; index < count; index++) {
         const json_value element = json_element(list, index);
         int block = 0;
-        TRY(json_int(element, 0, exits->block_count - 1, &block, err));
+        TRY(json_int(element, 0, exits->of.block_count - 1, &block, err));
         if (block <= before) {
             return json_error(element, STATUS_INVALID, err, "layer %d is not after layer %d", block,
                               before);
@@ -66,45 +64,46 @@ static status read_exit_list(const model_case_setup *setup, exit_state *exits, j
         exits->has_exit[block] = true;
         before = block;
     }
-    model_parameter_note(setup->parameters, "exits", model_given, "%d, the last after layer %d",
+    model_parameter_note(exits->of.parameters, "exits", model_given, "%d, the last after layer %d",
                          count, before);
     return STATUS_OK;
 }
 
-static status read_exits(const model_case_setup *setup, exit_state *exits, error_message *err)
+static status read_exits(exit_state *exits, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
+    model_case_parameters *parameters = exits->of.parameters;
     const json_value list = model_parameter_ask(parameters, "exits");
-    if (!json_is_missing(list)) return read_exit_list(setup, exits, list, err);
+    if (!json_is_missing(list)) return read_exit_list(exits, list, err);
     int first = 0;
     int every = 0;
     const model_parameter rows[] = {
-        {"first_exit", .whole = &first, .fallback = exits->block_count / 4,
-         .max = exits->block_count - 1,
+        {"first_exit", .whole = &first, .fallback = exits->of.block_count / 4,
+         .max = exits->of.block_count - 1,
          .from = MODEL_ASSUMED("not published; a quarter of the depth, as EE-LLM's")},
         {"exit_every", .whole = &every, .fallback = 1, .min = 1, .max = INT32_MAX,
          .from = MODEL_PUBLISHED("CALM, arXiv 2207.07061: after every layer")},
     };
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
-    for (int block = first; block < exits->block_count; block += every) {
+    for (int block = first; block < exits->of.block_count; block += every) {
         exits->has_exit[block] = true;
-        if (every >= exits->block_count - block) break;
+        if (every >= exits->of.block_count - block) break;
     }
     return STATUS_OK;
 }
 
-static status read_decay(const model_case_setup *setup, exit_state *exits, error_message *err)
+static status read_decay(exit_state *exits, error_message *err)
 {
     const model_origin unknown = MODEL_ASSUMED("no decay of tokens is published");
     const model_parameter rows[] = {
         {"keep_initial", .real = &exits->keep_initial, .fallback = 1, .max = 1, .from = unknown},
         {"keep_final", .real = &exits->keep_final, .fallback = 0.9, .max = 1, .from = unknown},
         {"confidence_iterations", .real = &exits->confidence_iterations,
-         .fallback = setup->base->iteration_count / 4.0, .min = 1e-3, .max = 1e9, .from = unknown},
+         .fallback = exits->of.base->iteration_count / 4.0, .min = 1e-3, .max = 1e9,
+         .from = unknown},
         {"interval", .whole = &exits->interval, .fallback = 500, .min = 1, .max = INT32_MAX,
          .from = MODEL_PUBLISHED("DynMo: every 100s to 1000s of iterations")},
     };
-    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
+    TRY(model_parameters_read(exits->of.parameters, rows, sizeof rows / sizeof rows[0], err));
     if (exits->keep_final > exits->keep_initial) {
         return error_set(err, STATUS_INVALID,
                          "case 'early-exit': keep_final %g exceeds keep_initial %g: a model "
@@ -114,9 +113,9 @@ static status read_decay(const model_case_setup *setup, exit_state *exits, error
     return STATUS_OK;
 }
 
-static status read_choices(const model_case_setup *setup, exit_state *exits, error_message *err)
+static status read_choices(exit_state *exits, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
+    model_case_parameters *parameters = exits->of.parameters;
     int attention_keys = 0;
     const model_parameter rows[] = {
         {"attention_keys", .whole = &attention_keys, .names = key_names, .name_count = 2,
@@ -136,9 +135,11 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
 static double key_matrix_share(const model_config *config)
 {
     if (config == NULL || config->kv_rank > 0) return 0.5; // of four matrices alike
+    model_config attention = *config;
+    attention.mamba_head_count = 0;
     const double keys_and_values = (double)config->hidden_size * config->kv_head_count *
                                    (config->query_key_dim + config->value_dim);
-    return keys_and_values / (double)model_attention_weight_count(config);
+    return keys_and_values / (double)model_mixer_weight_count(&attention);
 }
 
 /// a of one layer over a of another, 0 where it is not known.
@@ -159,8 +160,8 @@ static status add_heads(const bal_layer_costs *costs, exit_state *exits, error_m
     exits->classifier_ns[MODEL_PASS_FORWARD] = costs->forward_ns[cell];
     exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = costs->backward_input_ns[cell];
     exits->classifier_ns[MODEL_PASS_BACKWARD_WEIGHT] = costs->backward_weight_ns[cell];
-    for (int block = 0; block < exits->block_count; block++) {
-        const int layer = exits->first + block;
+    for (int block = 0; block < exits->of.block_count; block++) {
+        const int layer = exits->of.first + block;
         if (!exits->has_exit[block]) continue;
         exits->load->parameters[layer] = 1 + ratio_of(costs->parameters, head, layer);
         exits->load->state[layer] = 1 + ratio_of(costs->state_bytes, head, layer);
@@ -171,12 +172,11 @@ static status add_heads(const bal_layer_costs *costs, exit_state *exits, error_m
     return STATUS_OK;
 }
 
-static status count_classifiers(const model_case_setup *setup, exit_state *exits,
-                                error_message *err)
+static status count_classifiers(exit_state *exits, error_message *err)
 {
     bal_layer_costs costs;
     if (exits->classifier == CLASSIFIER_NONE) return STATUS_OK;
-    TRY(model_case_first_costs(setup, &costs, err));
+    TRY(model_case_first_costs(&exits->of, &costs, err));
     model_origin origin = MODEL_ASSUMED("an LM head with weights of its own; every token that "
                                         "arrives passes it in F, B and W");
     if (exits->classifier == CLASSIFIER_HEAD) {
@@ -188,12 +188,13 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
                 ? MODEL_ASSUMED("states before and after the layer read in F, over the "
                                 "bandwidth")
                 : MODEL_ASSUMED("states read in F, gradients added to in B, over the bandwidth");
-        const int64_t bytes = costs.message_bytes != NULL ? costs.message_bytes[exits->first] : 0;
-        const int64_t read_ns = model_case_bytes_ns(setup->base->hardware, bytes);
+        const int64_t bytes =
+            costs.message_bytes != NULL ? costs.message_bytes[exits->of.first] : 0;
+        const int64_t read_ns = model_case_bytes_ns(exits->of.base->hardware, bytes);
         exits->classifier_ns[MODEL_PASS_FORWARD] = compares ? 2 * read_ns : read_ns;
         exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = compares ? 0 : 2 * read_ns;
     }
-    model_parameter_note(setup->parameters, "classifier_time", origin,
+    model_parameter_note(exits->of.parameters, "classifier_time", origin,
                          "%" PRId64 ", %" PRId64 ", %" PRId64 " ns in F, B, W for all tokens",
                          exits->classifier_ns[MODEL_PASS_FORWARD],
                          exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT],
@@ -201,23 +202,24 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
     return STATUS_OK;
 }
 
-static void carve(const model_case_setup *setup, exit_state *exits, model_load *loads)
+static void carve(exit_state *exits)
 {
-    const size_t layers = (size_t)setup->layer_count;
-    const size_t blocks = (size_t)exits->block_count;
-    exits->share = model_case_ones(setup->memory, blocks + 1);
-    exits->head = arena_array(setup->memory, blocks, sizeof *exits->head);
-    exits->linear = model_case_ones(setup->memory, layers);
-    exits->projection = model_case_ones(setup->memory, layers);
-    exits->core = model_case_ones(setup->memory, layers);
+    model_load *loads = exits->of.load;
+    const size_t layers = (size_t)exits->of.layer_count;
+    const size_t blocks = (size_t)exits->of.block_count;
+    exits->share = model_case_ones(exits->of.memory, blocks + 1);
+    exits->head = arena_array(exits->of.memory, blocks, sizeof *exits->head);
+    exits->linear = model_case_ones(exits->of.memory, layers);
+    exits->projection = model_case_ones(exits->of.memory, layers);
+    exits->core = model_case_ones(exits->of.memory, layers);
     loads[MODEL_LOAD_PUBLISHED].whole = exits->linear;
     exits->load = &loads[MODEL_LOAD_PHYSICAL];
     *exits->load = (model_load){
-        .parameters = model_case_ones(setup->memory, layers),
-        .state = model_case_ones(setup->memory, layers),
-        .reduction = model_case_ones(setup->memory, layers),
-        .activation = model_case_ones(setup->memory, layers),
-        .gradient = model_case_ones(setup->memory, layers),
+        .parameters = model_case_ones(exits->of.memory, layers),
+        .state = model_case_ones(exits->of.memory, layers),
+        .reduction = model_case_ones(exits->of.memory, layers),
+        .activation = model_case_ones(exits->of.memory, layers),
+        .gradient = model_case_ones(exits->of.memory, layers),
     };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         double **part = exits->load->part[pass];
@@ -225,53 +227,40 @@ static void carve(const model_case_setup *setup, exit_state *exits, model_load *
         part[MODEL_PART_ATTENTION] = exits->core;
         part[MODEL_PART_MLP] = exits->linear;
         part[MODEL_PART_ELEMENTWISE] = exits->linear;
-        exits->load->added_ns[pass] = arena_array(setup->memory, layers, sizeof(int64_t));
+        exits->load->added_ns[pass] = arena_array(exits->of.memory, layers, sizeof(int64_t));
     }
 }
 
-static status exit_open(const model_case_setup *setup, model_case_instance *instance,
-                        error_message *err)
+static status exit_open(void *state, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
-    exit_state *exits = arena_array(setup->memory, 1, sizeof *exits);
-    exits->first = base->transformer_first;
-    exits->block_count = base->transformer_end - exits->first;
+    exit_state *exits = state;
+    const model_dynamism_base *base = exits->of.base;
     exits->held = -1;
-    exits->has_exit = arena_array(setup->memory, (size_t)exits->block_count + 1, sizeof(bool));
-    TRY(read_exits(setup, exits, err));
-    TRY(read_decay(setup, exits, err));
-    TRY(read_choices(setup, exits, err));
-    carve(setup, exits, instance->load);
+    exits->has_exit =
+        arena_array(exits->of.memory, (size_t)exits->of.block_count + 1, sizeof(bool));
+    TRY(read_exits(exits, err));
+    TRY(read_decay(exits, err));
+    TRY(read_choices(exits, err));
+    carve(exits);
     exits->kv_share = key_matrix_share(base->config);
-    TRY(count_classifiers(setup, exits, err));
-    instance->state = exits;
+    TRY(count_classifiers(exits, err));
     return STATUS_OK;
 }
 
-static void set_times(exit_state *exits)
+static void set_layer(exit_state *exits, int block)
 {
-    for (int block = 0; block < exits->block_count; block++) {
-        const int layer = exits->first + block;
-        const double share = exits->share[block];
-        const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
-        exits->linear[layer] = share;
-        exits->projection[layer] = whole + (1 - whole) * share;
-        exits->core[layer] = exits->keeps_all_keys ? share : share * share;
-        for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
-            exits->load->added_ns[pass][layer] =
-                (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
-        }
+    const model_load *load = exits->load;
+    const int layer = exits->of.first + block;
+    const double share = exits->share[block];
+    const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
+    exits->linear[layer] = share;
+    exits->projection[layer] = whole + (1 - whole) * share;
+    exits->core[layer] = exits->keeps_all_keys ? share : share * share;
+    for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
+        load->added_ns[pass][layer] = (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
     }
-}
-
-static void set_bytes(exit_state *exits)
-{
-    for (int block = 0; block < exits->block_count; block++) {
-        const int layer = exits->first + block;
-        const double share = exits->share[block];
-        exits->load->activation[layer] = share * (1 + exits->head[block].activation);
-        exits->load->gradient[layer] = share * (1 + exits->head[block].gradient);
-    }
+    load->activation[layer] = share * (1 + exits->head[block].activation);
+    load->gradient[layer] = share * (1 + exits->head[block].gradient);
 }
 
 /// Share of tokens that go on from layer to layer where everybody may exit. It falls from initial
@@ -295,7 +284,7 @@ static void share_tokens(exit_state *exits, double keep)
     double reaching = 1;
     double due = 1; // what would be left if every layer from the first exit on had one
     bool has_begun = false;
-    for (int block = 0; block <= exits->block_count; block++) {
+    for (int block = 0; block <= exits->of.block_count; block++) {
         exits->share[block] = reaching;
         has_begun = has_begun || exits->has_exit[block];
         if (has_begun) due *= keep;
@@ -308,8 +297,9 @@ static void hold_keep(exit_state *exits, double keep)
     if (exits->held == keep) return;
     exits->held = keep;
     share_tokens(exits, keep);
-    set_bytes(exits);
-    set_times(exits);
+    for (int block = 0; block < exits->of.block_count; block++) {
+        set_layer(exits, block);
+    }
 }
 
 static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,
@@ -328,6 +318,7 @@ static status exit_load_at(void *state, model_load_model load_model, int iterati
 const model_dynamism_case model_dynamism_early_exit = {
     .name = "early-exit",
     .needs_shares = true,
+    .state_bytes = sizeof(exit_state),
     .open = exit_open,
     .load_at = exit_load_at,
 };

@@ -53,6 +53,7 @@ typedef struct microbatch {
 } microbatch;
 
 typedef struct lengths_state {
+    model_case of;
     model_sequence_lengths lengths;
     int budget;         // tokens of a microbatch
     double base_tokens; // of the base's microbatch
@@ -65,9 +66,6 @@ typedef struct lengths_state {
     int window;            // steps whose sequences are packed together
     int replica_count;     // R
     int microbatch_count;  // M
-    int layer_count;
-    int transformer_first;
-    int transformer_end;
 
     place *begin;     // [windows + 1] of each window that is known
     int known_window; // begin[0 .. known_window] are known
@@ -150,16 +148,9 @@ static int slot_of_arrival(const lengths_state *at, int bin)
            in_step / at->replica_count;
 }
 
-static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
-{
-    into->count++;
-    into->tokens += tokens;
-    into->cost += cost_of(at, tokens);
-}
-
 /// Puts the sequences of bins that know their counts next to each other.
 ///
-/// @param chosen [count] sequences of the window; NULL: all
+/// @param chosen [count] sequences of the window
 /// @param bin_of [count]
 static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int count,
                     microbatch *bins, int bins_of_pool)
@@ -170,11 +161,10 @@ static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int
         bins[bin].count = 0;
     }
     for (int index = 0; index < count; index++) {
-        const int sequence = chosen != NULL ? chosen[index] : index;
         microbatch *bin = &bins[bin_of[index]];
         const int to = bin->first + bin->count++;
-        at->packed[to] = at->tokens[sequence];
-        at->number[to] = at->first_number + sequence;
+        at->packed[to] = at->tokens[chosen[index]];
+        at->number[to] = at->first_number + chosen[index];
     }
 }
 
@@ -201,28 +191,13 @@ static status pack_pool(lengths_state *at, const int *chosen, int count, int bin
     TRY(model_pack(&packing, at->pool, bin_of, err));
     memset(bins, 0, (size_t)bins_of_pool * sizeof *bins);
     for (int index = 0; index < count; index++) {
-        add_to_bin(at, &bins[bin_of[index]], tokens[index]);
+        microbatch *bin = &bins[bin_of[index]];
+        bin->count++;
+        bin->tokens += tokens[index];
+        bin->cost += cost[index];
     }
     lay_out(at, chosen, bin_of, count, bins, bins_of_pool);
     return STATUS_OK;
-}
-
-/// Where nothing moves: the bins of the order of arrival.
-static void pack_arrival(lengths_state *at)
-{
-    const int count = bin_count(at);
-    microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
-    int *bin_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *bin_of);
-    int bin = 0;
-    for (int index = 0; index < at->sequence_count; index++) {
-        if (packed[bin].tokens + at->tokens[index] > at->budget) bin++;
-        bin_of[index] = bin;
-        add_to_bin(at, &packed[bin], at->tokens[index]);
-    }
-    lay_out(at, NULL, bin_of, at->sequence_count, packed, count);
-    for (bin = 0; bin < count; bin++) {
-        at->bins[slot_of_arrival(at, bin)] = packed[bin];
-    }
 }
 
 /// Deals the bins of a pool to its groups, a step of a replica each, so that these cost alike.
@@ -246,8 +221,9 @@ static void deal(lengths_state *at, const microbatch *packed, int group_count, m
     }
 }
 
-/// All sequences of the window may go anywhere in it.
-static status pack_across_replicas(lengths_state *at, error_message *err)
+/// All sequences of the window may go anywhere in it; in the order of arrival bins stay where they
+/// come.
+static status pack_window(lengths_state *at, error_message *err)
 {
     const int count = bin_count(at);
     int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
@@ -256,37 +232,39 @@ static status pack_across_replicas(lengths_state *at, error_message *err)
         chosen[index] = index;
     }
     TRY(pack_pool(at, chosen, at->sequence_count, count, packed, err));
-    deal(at, packed, at->window * at->replica_count, at->bins, (size_t)at->microbatch_count);
+    if (at->packing != MODEL_PACK_ARRIVAL) {
+        deal(at, packed, at->window * at->replica_count, at->bins, (size_t)at->microbatch_count);
+        return STATUS_OK;
+    }
+    for (int bin = 0; bin < count; bin++) {
+        at->bins[slot_of_arrival(at, bin)] = packed[bin];
+    }
     return STATUS_OK;
 }
 
-/// The replica that a sequence has by its arrival.
-static void find_replicas(lengths_state *at, int *replica_of)
+/// The bin that each sequence has by its arrival.
+static status find_bins(lengths_state *at, int *bin_of, error_message *err)
 {
-    int64_t filled = 0;
-    int bin = 0;
-    for (int index = 0; index < at->sequence_count; index++) {
-        if (filled + at->tokens[index] > at->budget) {
-            bin++;
-            filled = 0;
-        }
-        filled += at->tokens[index];
-        replica_of[index] = bin % at->replica_count;
-    }
+    const model_packing arrival = {.kind = MODEL_PACK_ARRIVAL,
+                                   .count = at->sequence_count,
+                                   .tokens = at->tokens,
+                                   .bin_count = bin_count(at),
+                                   .budget = at->budget};
+    return model_pack(&arrival, at->pool, bin_of, err);
 }
 
 /// Sequences stay with their replica.
 static status pack_across_microbatches(lengths_state *at, error_message *err)
 {
     const int count = at->window * at->microbatch_count;
-    int *replica_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *replica_of);
+    int *bin_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *bin_of);
     int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
     microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
-    find_replicas(at, replica_of);
+    TRY(find_bins(at, bin_of, err));
     for (int replica = 0; replica < at->replica_count; replica++) {
         int chosen_count = 0;
         for (int index = 0; index < at->sequence_count; index++) {
-            if (replica_of[index] == replica) chosen[chosen_count++] = index;
+            if (bin_of[index] % at->replica_count == replica) chosen[chosen_count++] = index;
         }
         TRY(pack_pool(at, chosen, chosen_count, count, packed, err));
         deal(at, packed, at->window, at->bins + (size_t)replica * (size_t)at->microbatch_count,
@@ -359,13 +337,8 @@ static status prepare(lengths_state *at, int window, error_message *err)
     at->first_number = at->begin[window].piece;
     from = at->begin[window];
     (void)take_window(at, &from, at->tokens);
-    if (at->packing == MODEL_PACK_ARRIVAL) {
-        pack_arrival(at);
-    } else if (at->across == ACROSS_REPLICAS) {
-        TRY(pack_across_replicas(at, err));
-    } else {
-        TRY(pack_across_microbatches(at, err));
-    }
+    const bool is_one_pool = at->packing == MODEL_PACK_ARRIVAL || at->across == ACROSS_REPLICAS;
+    TRY(is_one_pool ? pack_window(at, err) : pack_across_microbatches(at, err));
     order_bins(at);
     for (int bin = 0; bin < bin_count(at); bin++) {
         if (at->bins[bin].tokens > INT32_MAX) {
@@ -379,9 +352,9 @@ static status prepare(lengths_state *at, int window, error_message *err)
     return STATUS_OK;
 }
 
-static status read_source(const model_case_setup *setup, lengths_state *at, error_message *err)
+static status read_source(lengths_state *at, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
+    model_case_parameters *parameters = at->of.parameters;
     const json_value file = model_parameter_ask(parameters, "file");
     const model_origin assumed = MODEL_ASSUMED("no lengths given: log-normal ones are drawn");
     const model_parameter rows[] = {
@@ -389,15 +362,15 @@ static status read_source(const model_case_setup *setup, lengths_state *at, erro
          .max = MODEL_SEQUENCE_TOKENS_MAX, .from = assumed},
         {"spread", .real = &at->lengths.spread, .fallback = 1, .max = 4, .from = assumed},
     };
-    at->lengths.seed = setup->seed;
+    at->lengths.seed = at->of.seed;
     at->lengths.longest = at->budget;
     if (json_is_missing(file)) {
         return model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err);
     }
     const char *name = NULL;
     TRY(json_string(file, &name, err));
-    const char *path = file_path_beside(setup->base->path, name, setup->memory);
-    const status read = model_sequence_lengths_read(path, setup->memory, &at->lengths, err);
+    const char *path = file_path_beside(at->of.base->path, name, at->of.memory);
+    const status read = model_sequence_lengths_read(path, at->of.memory, &at->lengths, err);
     if (read != STATUS_OK) return read;
     model_parameter_note(parameters, "file", model_given, "%s: %" PRId64 " sequences", name,
                          at->lengths.given_count);
@@ -434,9 +407,9 @@ static status read_names(const model_dynamism_base *base, model_case_parameters 
 }
 
 /// What the base's microbatch is, and what its tokens and pairs cost.
-static status read_base(const model_case_setup *setup, lengths_state *at, error_message *err)
+static status read_base(lengths_state *at, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = at->of.base;
     const model_layer_shares *shares = base->shares;
     const int length = base->shape->sequence_length;
     bal_layer_costs costs;
@@ -449,8 +422,8 @@ static status read_base(const model_case_setup *setup, lengths_state *at, error_
     at->base_tokens = (double)length * base->shape->microbatch_size;
     at->base_pairs =
         model_causal_pairs(length, at->context.sliding_window) * base->shape->microbatch_size;
-    TRY(model_case_first_costs(setup, &costs, err));
-    for (int layer = 0; layer < setup->layer_count; layer++) {
+    TRY(model_case_first_costs(&at->of, &costs, err));
+    for (int layer = 0; layer < at->of.layer_count; layer++) {
         const size_t first = (size_t)layer * (size_t)costs.microbatch_count;
         const int64_t pass_ns[] = {costs.forward_ns[first], costs.backward_input_ns[first],
                                    costs.backward_weight_ns[first]};
@@ -466,7 +439,7 @@ static status read_base(const model_case_setup *setup, lengths_state *at, error_
     return STATUS_OK;
 }
 
-static status read_numbers(const model_case_setup *setup, lengths_state *at, error_message *err)
+static status read_numbers(lengths_state *at, error_message *err)
 {
     const model_parameter rows[] = {
         {"window", .whole = &at->window, .fallback = 1, .min = 1, .max = WINDOW_MAX,
@@ -475,7 +448,7 @@ static status read_numbers(const model_case_setup *setup, lengths_state *at, err
          .max = MODEL_SEQUENCE_TOKENS_MAX,
          .from = MODEL_ASSUMED("the model's sequence length x microbatch size")},
     };
-    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
+    TRY(model_parameters_read(at->of.parameters, rows, sizeof rows / sizeof rows[0], err));
     const int64_t bins = (int64_t)at->window * at->replica_count * at->microbatch_count;
     if (bins <= BINS_MAX) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
@@ -484,18 +457,19 @@ static status read_numbers(const model_case_setup *setup, lengths_state *at, err
                      at->window, bins, BINS_MAX);
 }
 
-static void carve(const model_case_setup *setup, lengths_state *at, model_load *loads)
+static void carve(lengths_state *at)
 {
-    const size_t cells = (size_t)at->layer_count * (size_t)at->microbatch_count;
-    const size_t windows = (size_t)(setup->base->iteration_count / at->window) + 1;
-    at->begin = arena_array(setup->memory, windows + 1, sizeof *at->begin);
-    at->bins = arena_array(setup->memory, (size_t)bin_count(at), sizeof *at->bins);
-    at->whole = model_case_ones(setup->memory, cells);
-    at->attention = model_case_ones(setup->memory, cells);
-    at->exchange = model_case_ones(setup->memory, cells);
-    at->held = model_case_ones(setup->memory, (size_t)at->layer_count);
-    at->pool = arena_within(setup->memory, POOL_BYTES);
-    at->share_memory = arena_within(setup->memory, POOL_BYTES);
+    model_load *loads = at->of.load;
+    const size_t cells = (size_t)at->of.layer_count * (size_t)at->microbatch_count;
+    const size_t windows = (size_t)(at->of.base->iteration_count / at->window) + 1;
+    at->begin = arena_array(at->of.memory, windows + 1, sizeof *at->begin);
+    at->bins = arena_array(at->of.memory, (size_t)bin_count(at), sizeof *at->bins);
+    at->whole = model_case_ones(at->of.memory, cells);
+    at->attention = model_case_ones(at->of.memory, cells);
+    at->exchange = model_case_ones(at->of.memory, cells);
+    at->held = model_case_ones(at->of.memory, (size_t)at->of.layer_count);
+    at->pool = arena_within(at->of.memory, POOL_BYTES);
+    at->share_memory = arena_within(at->of.memory, POOL_BYTES);
     at->at_hand = -1;
     model_load load = {.column_count = at->microbatch_count, .whole = at->whole};
     loads[MODEL_LOAD_PUBLISHED] = load;
@@ -548,11 +522,10 @@ static void note_effects(model_case_parameters *parameters, const lengths_state 
                              : "sequences change their step: the training is another one");
 }
 
-static status lengths_open(const model_case_setup *setup, model_case_instance *instance,
-                           error_message *err)
+static status lengths_open(void *state, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
-    lengths_state *at = arena_array(setup->memory, 1, sizeof *at);
+    lengths_state *at = state;
+    const model_dynamism_base *base = at->of.base;
     if (base->config == NULL || base->shape == NULL || base->shares == NULL) {
         return error_set(err, STATUS_INVALID,
                          "case 'lengths' needs the model beside a trace: it tells how long the "
@@ -560,19 +533,15 @@ static status lengths_open(const model_case_setup *setup, model_case_instance *i
     }
     at->replica_count = base->parallel.data;
     at->microbatch_count = base->microbatch_count;
-    at->layer_count = setup->layer_count;
-    at->transformer_first = base->transformer_first;
-    at->transformer_end = base->transformer_end;
-    TRY(read_base(setup, at, err));
-    TRY(read_numbers(setup, at, err));
-    TRY(read_source(setup, at, err));
-    TRY(read_names(base, setup->parameters, at, err));
-    carve(setup, at, instance->load);
+    TRY(read_base(at, err));
+    TRY(read_numbers(at, err));
+    TRY(read_source(at, err));
+    TRY(read_names(base, at->of.parameters, at, err));
+    carve(at);
     TRY(prepare(at, 0, err));
-    note_effects(setup->parameters, at);
-    instance->state = at;
-    instance->source_count = at->replica_count;
-    instance->varies = true;
+    note_effects(at->of.parameters, at);
+    at->of.source_count = at->replica_count;
+    at->of.varies = true;
     return STATUS_OK;
 }
 
@@ -596,7 +565,7 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
     TRY(prepare(at, iteration / at->window, err));
     const microbatch *step = at->bins + (size_t)(iteration % at->window) * (size_t)per_step;
     const microbatch *held = step + (size_t)replica * (size_t)columns;
-    for (int layer = 0; layer < at->layer_count; layer++) {
+    for (int layer = 0; layer < at->of.layer_count; layer++) {
         double *whole = at->whole + (size_t)layer * (size_t)columns;
         double *attention = at->attention + (size_t)layer * (size_t)columns;
         double *exchange = at->exchange + (size_t)layer * (size_t)columns;
@@ -635,6 +604,7 @@ static status lengths_documents(void *state, int iteration, int replica, int mic
 const model_dynamism_case model_dynamism_lengths = {
     .name = "lengths",
     .needs_shares = true,
+    .state_bytes = sizeof(lengths_state),
     .open = lengths_open,
     .load_at = lengths_load_at,
     .documents = lengths_documents,

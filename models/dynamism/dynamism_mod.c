@@ -6,21 +6,17 @@
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
 typedef struct mod_state {
-    uint64_t seed;
+    model_case of;
     double capacity_ratio; // k / s
     int every;
     int first_routed;             // of the transformer layers
     double predictor_error_ratio; // standard deviation of k over microbatches, relative to k
     double routing_weight;        // of the published load model
     int predictor_width;          // of its hidden layer
-    int layer_count;
-    int transformer_first;
-    int transformer_end;
     int column_count;
     int64_t window;                      // keys that a query sees, in units of s / s; 0: all
     int64_t length;                      // s; 0: not known, no window
     int64_t router_ns[MODEL_PASS_COUNT]; // of a routed block; 0 without hardware
-    const model_layer_shares *shares;    // physical load model
     model_expert_load *moe; // of case moe, which routes the tokens that take part; NULL: no experts
     double *share;          // [layer_count][column_count] k / s
     double *kept;           // [layer_count] k / s without error: what memory is provided for
@@ -30,8 +26,8 @@ typedef struct mod_state {
 
 static bool is_routed(const mod_state *mod, int layer)
 {
-    if (layer < mod->transformer_first || layer >= mod->transformer_end) return false;
-    const int block = layer - mod->transformer_first;
+    const int block = layer - mod->of.first;
+    if (block < 0 || block >= mod->of.block_count) return false;
     return block >= mod->first_routed && (block - mod->first_routed) % mod->every == 0;
 }
 
@@ -48,7 +44,7 @@ static double pair_ratio(const mod_state *mod, double share)
     return seen * (2 * kept - seen) / (window * (2 * length - window));
 }
 
-static status read_parameters(const model_case_setup *setup, mod_state *mod, error_message *err)
+static status read_parameters(mod_state *mod, error_message *err)
 {
     const model_origin raposo = MODEL_PUBLISHED("Raposo et al., Mixture-of-Depths (2024): 12.5 % "
                                                 "of the tokens, in every other block");
@@ -65,12 +61,12 @@ static status read_parameters(const model_case_setup *setup, mod_state *mod, err
         {"routing_weight", .real = &mod->routing_weight, .fallback = 1, .max = 1,
          .from = MODEL_ASSUMED("no published value; load model published only")},
     };
-    return model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err);
+    return model_parameters_read(mod->of.parameters, rows, sizeof rows / sizeof rows[0], err);
 }
 
 static status check_fit(const mod_state *mod, error_message *err)
 {
-    const int blocks = mod->transformer_end - mod->transformer_first;
+    const int blocks = mod->of.block_count;
     if (mod->first_routed < blocks) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "case 'mod': first_routed %d leaves none of the %d transformer layers to "
@@ -85,14 +81,14 @@ static int64_t bytes_ns(const model_hardware *hardware, double bytes)
 }
 
 /// The router reads every token in F; the chosen ones are gathered and added back, in F and in B.
-static void add_router(const model_case_setup *setup, mod_state *mod)
+static void add_router(mod_state *mod)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = mod->of.base;
     static const model_origin from = {MODEL_ORIGIN_ASSUMED,
                                       "bytes over the bandwidth: all tokens read once, the chosen "
                                       "ones gathered and scattered"};
     if (base->config == NULL || base->hardware == NULL) {
-        model_parameter_note(setup->parameters, "router", from,
+        model_parameter_note(mod->of.parameters, "router", from,
                              "0 ns: no model or no hardware beside the costs");
         return;
     }
@@ -108,32 +104,33 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
     mod->router_ns[MODEL_PASS_FORWARD] = forward_ns + predictor_ns;
     mod->router_ns[MODEL_PASS_BACKWARD_INPUT] = backward_ns;
     mod->router_ns[MODEL_PASS_BACKWARD_WEIGHT] = predictor_ns; // none goes back into the states
-    model_parameter_note(setup->parameters, "router", from,
+    model_parameter_note(mod->of.parameters, "router", from,
                          "%lld ns in F, %lld ns in B of a routed block", (long long)forward_ns,
                          (long long)backward_ns);
     if (predictor_ns == 0) return;
-    model_parameter_note(setup->parameters, "predictor", from, "%lld ns more in F, and in W",
+    model_parameter_note(mod->of.parameters, "predictor", from, "%lld ns more in F, and in W",
                          (long long)predictor_ns);
 }
 
-static void carve(const model_case_setup *setup, mod_state *mod, model_load *loads)
+static void carve(mod_state *mod)
 {
-    const size_t layers = (size_t)setup->layer_count;
+    model_load *loads = mod->of.load;
+    const size_t layers = (size_t)mod->of.layer_count;
     const size_t columns = (size_t)mod->column_count;
-    mod->share = model_case_ones(setup->memory, layers * columns);
-    mod->kept = model_case_ones(setup->memory, layers);
-    mod->whole = model_case_ones(setup->memory, layers * columns);
+    mod->share = model_case_ones(mod->of.memory, layers * columns);
+    mod->kept = model_case_ones(mod->of.memory, layers);
+    mod->whole = model_case_ones(mod->of.memory, layers * columns);
     mod->load = &loads[MODEL_LOAD_PHYSICAL];
     loads[MODEL_LOAD_PUBLISHED] =
         (model_load){.column_count = mod->column_count, .whole = mod->whole};
     *mod->load = (model_load){
         .column_count = mod->column_count,
-        .activation = model_case_ones(setup->memory, layers),
-        .gradient = model_case_ones(setup->memory, layers),
+        .activation = model_case_ones(mod->of.memory, layers),
+        .gradient = model_case_ones(mod->of.memory, layers),
     };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        mod->load->pass[pass] = model_case_ones(setup->memory, layers * columns);
-        mod->load->added_ns[pass] = arena_array(setup->memory, layers * columns, sizeof(int64_t));
+        mod->load->pass[pass] = model_case_ones(mod->of.memory, layers * columns);
+        mod->load->added_ns[pass] = arena_array(mod->of.memory, layers * columns, sizeof(int64_t));
     }
     for (size_t cell = 0; cell < layers * columns; cell++) {
         const int layer = (int)(cell / columns);
@@ -144,37 +141,28 @@ static void carve(const model_case_setup *setup, mod_state *mod, model_load *loa
 }
 
 /// "moe": the case moe over the tokens that take part.
-///
-/// @param moe zeroed
-static status open_moe(const model_case_setup *setup, mod_state *mod, model_case_instance *moe,
-                       error_message *err)
+static status open_moe(mod_state *mod, error_message *err)
 {
-    const json_value object = model_parameter_ask(setup->parameters, "moe");
-    const model_dynamism_case *row = &model_dynamism_moe;
-    model_case_parameters parameters = {.object = object, .list = setup->parameters->list};
-    model_case_setup of_moe = *setup;
+    const json_value object = model_parameter_ask(mod->of.parameters, "moe");
+    model_case_parameters parameters = {.object = object, .list = mod->of.parameters->list};
     if (json_is_missing(object)) return STATUS_OK;
-    of_moe.parameters = &parameters;
-    TRY(row->open(&of_moe, moe, err));
+    mod->moe = arena_array(mod->of.memory, 1, sizeof *mod->moe);
+    mod->moe->of = mod->of;
+    mod->moe->of.parameters = &parameters;
+    TRY(model_dynamism_moe.open(mod->moe, err));
     TRY(model_parameters_check(&parameters, err));
-    setup->parameters->list = parameters.list;
-    mod->moe = moe->state;
-    mod->seed = ~mod->seed; // draws apart from the experts'
+    mod->of.parameters->list = parameters.list;
+    mod->moe->of.parameters = mod->of.parameters;
+    mod->of.seed = ~mod->of.seed; // draws apart from the experts'
     if (mod->predictor_error_ratio == 0) mod->column_count = mod->moe->column_count;
     return STATUS_OK;
 }
 
-static status mod_open(const model_case_setup *setup, model_case_instance *instance,
-                       error_message *err)
+static status mod_open(void *state, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
-    mod_state *mod = arena_array(setup->memory, 1, sizeof *mod);
-    mod->seed = setup->seed;
-    mod->layer_count = setup->layer_count;
-    mod->transformer_first = base->transformer_first;
-    mod->transformer_end = base->transformer_end;
-    mod->shares = base->shares;
-    TRY(read_parameters(setup, mod, err));
+    mod_state *mod = state;
+    const model_dynamism_base *base = mod->of.base;
+    TRY(read_parameters(mod, err));
     TRY(check_fit(mod, err));
     const bool varies = mod->predictor_error_ratio > 0;
     mod->column_count = varies ? base->microbatch_count : 1;
@@ -183,23 +171,22 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
         mod->window = base->config->sliding_window;
         mod->length = base->shape->sequence_length;
     }
-    model_case_instance moe = {0};
-    TRY(open_moe(setup, mod, &moe, err));
-    carve(setup, mod, instance->load);
-    add_router(setup, mod);
-    if (mod->moe != NULL) mod->moe->token_ratio = mod->kept;
-    const int sources = varies && base->parallel.data > 1 ? base->parallel.data : 1;
-    instance->source_count = moe.source_count > 1 ? moe.source_count : sources;
-    instance->state = mod;
+    TRY(open_moe(mod, err));
+    carve(mod);
+    add_router(mod);
+    mod->of.source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
+    if (mod->moe == NULL) return STATUS_OK;
+    mod->moe->token_ratio = mod->kept;
+    if (mod->moe->of.source_count > 1) mod->of.source_count = mod->moe->of.source_count;
     return STATUS_OK;
 }
 
 /// Draws how many tokens take part, for every routed layer and microbatch.
 static void draw(mod_state *mod, int iteration, int replica)
 {
-    for (int layer = mod->transformer_first; layer < mod->transformer_end; layer++) {
+    for (int layer = 0; layer < mod->of.layer_count; layer++) {
         if (!is_routed(mod, layer)) continue;
-        rng random = model_case_stream(mod->seed, STREAM_ERROR, layer, iteration, replica);
+        rng random = model_case_stream(mod->of.seed, STREAM_ERROR, layer, iteration, replica);
         for (int column = 0; column < mod->column_count; column++) {
             const double error = mod->predictor_error_ratio * rng_normal(&random);
             const double share = mod->capacity_ratio * (1 + error);
@@ -215,7 +202,7 @@ static double pass_scale(const mod_state *mod, int pass, int layer, double share
     double scale = 1;
     for (int part = 0; part < MODEL_PART_EXCHANGE; part++) {
         const double factor = part == MODEL_PART_ATTENTION ? pair_ratio(mod, share) : share;
-        scale += mod->shares->share[pass][part][layer] * (factor - 1);
+        scale += mod->of.base->shares->share[pass][part][layer] * (factor - 1);
     }
     return scale;
 }
@@ -223,40 +210,40 @@ static double pass_scale(const mod_state *mod, int pass, int layer, double share
 /// A cell of the physical load. What waits for the busiest rank of experts is the share of the time
 /// that goes with the tokens that take part.
 ///
-/// @param met of moe, where it is not NULL
-static void fill_cell(mod_state *mod, const model_expert_load *moe, int layer, size_t cell,
-                      size_t met)
+/// @param experts their load, or NULL
+/// @param met     its cell
+static void fill_cell(mod_state *mod, const model_load *experts, int layer, size_t cell, size_t met)
 {
     const double share = mod->share[cell];
     const model_load *load = mod->load;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        const double waiting = moe != NULL ? moe->pass[pass][met] - 1 : 0;
+        const double waiting = experts != NULL ? experts->pass[pass][met] - 1 : 0;
+        const bool exchanges = experts != NULL && experts->added_ns[pass] != NULL;
         load->pass[pass][cell] = pass_scale(mod, pass, layer, share) + share * waiting;
-        load->added_ns[pass][cell] = is_routed(mod, layer) ? mod->router_ns[pass] : 0;
+        load->added_ns[pass][cell] = (is_routed(mod, layer) ? mod->router_ns[pass] : 0) +
+                                     (exchanges ? experts->added_ns[pass][met] : 0);
     }
-    if (moe == NULL) return;
-    load->added_ns[MODEL_PASS_FORWARD][cell] += moe->forward_excess_ns[met];
-    load->added_ns[MODEL_PASS_BACKWARD_INPUT][cell] += moe->backward_excess_ns[met];
 }
 
 /// @param moe NULL: all experts alike
 static void fill(mod_state *mod, const model_expert_load *moe, model_load_model load_model)
 {
     const size_t columns = (size_t)mod->column_count;
-    for (size_t cell = 0; cell < (size_t)mod->layer_count * columns; cell++) {
+    const model_load *experts = moe != NULL ? &moe->held[load_model] : NULL;
+    for (size_t cell = 0; cell < (size_t)mod->of.layer_count * columns; cell++) {
         const int layer = (int)(cell / columns);
         const size_t met = moe != NULL && moe->column_count == 1 ? (size_t)layer : cell;
         if (load_model == MODEL_LOAD_PHYSICAL) {
-            fill_cell(mod, moe, layer, cell, met);
+            fill_cell(mod, experts, layer, cell, met);
             continue;
         }
         const double weight = is_routed(mod, layer) ? mod->routing_weight : 1;
-        mod->whole[cell] = mod->share[cell] * weight * (moe != NULL ? moe->whole[met] : 1);
+        mod->whole[cell] = mod->share[cell] * weight * (moe != NULL ? experts->whole[met] : 1);
     }
-    for (int layer = 0; layer < mod->layer_count; layer++) {
-        mod->load->activation[layer] =
-            mod->kept[layer] * (moe != NULL ? moe->activation[layer] : 1);
-        mod->load->gradient[layer] = mod->kept[layer] * (moe != NULL ? moe->gradient[layer] : 1);
+    for (int layer = 0; load_model == MODEL_LOAD_PHYSICAL && layer < mod->of.layer_count; layer++) {
+        const double kept = mod->kept[layer];
+        mod->load->activation[layer] = kept * (moe != NULL ? experts->activation[layer] : 1);
+        mod->load->gradient[layer] = kept * (moe != NULL ? experts->gradient[layer] : 1);
     }
 }
 
@@ -286,6 +273,7 @@ static status mod_expert_tokens(void *state, int iteration, int replica,
 const model_dynamism_case model_dynamism_mod = {
     .name = "mod",
     .needs_shares = true,
+    .state_bytes = sizeof(mod_state),
     .open = mod_open,
     .load_at = mod_load_at,
     .expert_tokens = mod_expert_tokens,

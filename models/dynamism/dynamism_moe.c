@@ -14,10 +14,10 @@ enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30, COUNT_STAGES_MAX = 1 << 12 };
 static const char *const routing_names[] = {"token-choice", "s-base", "expert-choice"};
 
 /// Experts of the model, or those that the object states where no model stands beside a trace.
-static status read_model(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static status read_model(model_expert_load *moe, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
-    const model_config *config = setup->base->config;
+    model_case_parameters *parameters = moe->of.parameters;
+    const model_config *config = moe->of.base->config;
     const model_origin from_model = {MODEL_ORIGIN_GIVEN, "the model"};
     static const char *const stated[] = {"experts", "top_k", "tokens"};
     if (config == NULL) {
@@ -49,11 +49,11 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
                          "case 'moe': %d experts of a layer, at most %d are modelled",
                          config->expert_count, MODEL_EXPERTS_MAX);
     }
-    const int context = model_parallel_filled(setup->base->parallel).context;
+    const int context = model_parallel_filled(moe->of.base->parallel).context;
     moe->routing.expert_count = config->expert_count;
     moe->routing.top_k = config->expert_top_k;
-    moe->routing.tokens = (int64_t)setup->base->shape->sequence_length / context *
-                          setup->base->shape->microbatch_size;
+    moe->routing.tokens = (int64_t)moe->of.base->shape->sequence_length / context *
+                          moe->of.base->shape->microbatch_size;
     model_parameter_note(parameters, "experts", from_model,
                          "%d of %d per token, %" PRId64 " tokens of a GPU and microbatch",
                          config->expert_top_k, config->expert_count, moe->routing.tokens);
@@ -61,10 +61,9 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
 }
 
 /// The groups of GPUs that hold the experts of a layer together.
-static status read_groups(const model_case_setup *setup, model_expert_load *moe, int *groups,
-                          error_message *err)
+static status read_groups(model_expert_load *moe, int *groups, error_message *err)
 {
-    const model_parallel degrees = model_parallel_filled(setup->base->parallel);
+    const model_parallel degrees = model_parallel_filled(moe->of.base->parallel);
     const int experts = moe->routing.expert_count;
     if (degrees.tensor % degrees.expert_tensor != 0) {
         return error_set(err, STATUS_INVALID,
@@ -91,7 +90,7 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
                          "case 'moe': %" PRId64 " tokens of a group x top_k %d exceed %d",
                          moe->routing.tokens, moe->routing.top_k, INT32_MAX);
     }
-    model_parameter_note(setup->parameters, "expert parallelism", model_given,
+    model_parameter_note(moe->of.parameters, "expert parallelism", model_given,
                          "%d ranks share experts and wait for the busiest of them; %d "
                          "group%s of replicas with loads of their own",
                          moe->rank_count, *groups, *groups == 1 ? "" : "s");
@@ -99,9 +98,9 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
 }
 
 /// Numbers that only routing without a balancing assignment has.
-static status read_skew(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static status read_skew(model_expert_load *moe, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
+    model_case_parameters *parameters = moe->of.parameters;
     const bool leaves_rest = moe->router == MODEL_ROUTER_S_BASE &&
                              !json_is_missing(model_parameter_ask(parameters, "spread_ratio"));
     if (moe->router != MODEL_ROUTER_TOKEN_CHOICE && !leaves_rest) return STATUS_OK;
@@ -127,7 +126,7 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     // What a balanced assignment leaves is spread as tokens that chose are, only less.
     moe->router = MODEL_ROUTER_TOKEN_CHOICE;
-    const int samples = model_parallel_expert_span(&setup->base->parallel).replica_count;
+    const int samples = model_parallel_expert_span(&moe->of.base->parallel).replica_count;
     moe->routing.noise = noise / sqrt(samples);
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
     moe->step_iterations = moe->routing.drift_period / STEPS_PER_DRIFT;
@@ -196,12 +195,12 @@ static model_routed_share routed_share_of(const model_dynamism_base *base, int l
 }
 
 /// A trace without a model has experts in every layer.
-static void find_layers(const model_case_setup *setup, model_expert_load *moe)
+static void find_layers(model_expert_load *moe)
 {
-    const model_dynamism_base *base = setup->base;
-    const size_t layers = (size_t)setup->layer_count;
-    bool *has_experts = arena_array(setup->memory, layers, sizeof *has_experts);
-    model_routed_share *routed = arena_array(setup->memory, layers, sizeof *routed);
+    const model_dynamism_base *base = moe->of.base;
+    const size_t layers = (size_t)moe->of.layer_count;
+    bool *has_experts = arena_array(moe->of.memory, layers, sizeof *has_experts);
+    model_routed_share *routed = arena_array(moe->of.memory, layers, sizeof *routed);
     for (int layer = base->transformer_first; layer < base->transformer_end; layer++) {
         const int block = layer - base->transformer_first;
         has_experts[layer] = base->config == NULL || base->config->is_moe[block];
@@ -211,15 +210,15 @@ static void find_layers(const model_case_setup *setup, model_expert_load *moe)
     moe->routed = routed;
 }
 
-static void find_links(const model_case_setup *setup, model_expert_load *moe)
+static void find_links(model_expert_load *moe)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = moe->of.base;
     const model_origin from = {MODEL_ORIGIN_ASSUMED,
                                "the base holds the balanced all-to-alls; what the busiest rank "
                                "receives and sends beyond them is added, twice in F and in B"};
     if (moe->rank_count == 1) return;
     if (base->config == NULL || base->hardware == NULL) {
-        model_parameter_note(setup->parameters, "all_to_all", from,
+        model_parameter_note(moe->of.parameters, "all_to_all", from,
                              "0 ns: no model or no hardware beside the costs");
         return;
     }
@@ -227,24 +226,24 @@ static void find_links(const model_case_setup *setup, model_expert_load *moe)
     moe->backward_exchanges = recomputes(base) ? 2 : 1;
     moe->exchange_bytes = saturating_multiply(model_message_bytes(base->config, base->shape),
                                               base->config->expert_top_k);
-    model_parameter_note(setup->parameters, "all_to_all", from,
+    model_parameter_note(moe->of.parameters, "all_to_all", from,
                          "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",
                          moe->exchange_bytes, moe->group.rank_count, moe->group.node_rank_count);
 }
 
 /// A path in the object, meant from the folder of its file.
-static status read_path(const model_case_setup *setup, json_value value, const char **path,
+static status read_path(const model_case *of, json_value value, const char **path,
                         error_message *err)
 {
     const char *text = NULL;
     TRY(json_string(value, &text, err));
-    *path = file_path_beside(setup->base->path, text, setup->memory);
+    *path = file_path_beside(of->base->path, text, of->memory);
     return STATUS_OK;
 }
 
 /// The files of one pipeline stage: {"first_layer":n,"files":["rank0.jsonl",...]}.
-static status read_count_stage(const model_case_setup *setup, json_value object,
-                               model_count_stage *stage, error_message *err)
+static status read_count_stage(const model_case *of, json_value object, model_count_stage *stage,
+                               error_message *err)
 {
     static const char *const stage_keys[] = {"first_layer", "files"};
     TRY(json_check_keys(object, stage_keys, 2, err));
@@ -256,10 +255,10 @@ static status read_count_stage(const model_case_setup *setup, json_value object,
         return json_error(files, STATUS_FORMAT, err, "not an array of 1 to %d files",
                           MODEL_COUNT_FILES_MAX);
     }
-    const char **paths = arena_array(setup->memory, (size_t)stage->path_count, sizeof *paths);
+    const char **paths = arena_array(of->memory, (size_t)stage->path_count, sizeof *paths);
     json_value file = json_element(files, 0);
     for (int path = 0; path < stage->path_count; path++) {
-        TRY(read_path(setup, file, &paths[path], err));
+        TRY(read_path(of, file, &paths[path], err));
         file = json_next(file);
     }
     stage->paths = paths;
@@ -267,7 +266,7 @@ static status read_count_stage(const model_case_setup *setup, json_value object,
 }
 
 /// {"megatron":[stage,...]}
-static status read_megatron(const model_case_setup *setup, json_value object,
+static status read_megatron(const model_case *of, json_value object,
                             const model_counts_shape *shape, model_expert_counts *counts,
                             error_message *err)
 {
@@ -279,19 +278,19 @@ static status read_megatron(const model_case_setup *setup, json_value object,
         return json_error(array, STATUS_FORMAT, err, "not an array of 1 to %d stages",
                           COUNT_STAGES_MAX);
     }
-    model_count_stage *stages = arena_array(setup->memory, (size_t)count, sizeof *stages);
+    model_count_stage *stages = arena_array(of->memory, (size_t)count, sizeof *stages);
     json_value element = json_element(array, 0);
     for (int stage = 0; stage < count; stage++) {
-        TRY(read_count_stage(setup, element, &stages[stage], err));
+        TRY(read_count_stage(of, element, &stages[stage], err));
         element = json_next(element);
     }
-    return model_expert_counts_read_megatron(stages, count, shape, setup->memory, counts, err);
+    return model_expert_counts_read_megatron(stages, count, shape, of->memory, counts, err);
 }
 
 /// Counts of a real run, in place of drawn ones.
-static status read_counts(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static status read_counts(model_expert_load *moe, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
+    model_case_parameters *parameters = moe->of.parameters;
     const json_value member = model_parameter_ask(parameters, "counts");
     if (json_is_missing(member)) return STATUS_OK;
     int tokens = 0;
@@ -302,18 +301,18 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
     moe->router = MODEL_ROUTER_RECORDED;
     moe->counted_tokens = (int64_t)tokens * moe->routing.top_k;
     const model_counts_shape shape = {
-        .layer_count = setup->base->transformer_end - setup->base->transformer_first,
-        .is_moe = moe->has_experts + setup->base->transformer_first,
+        .layer_count = moe->of.block_count,
+        .is_moe = moe->has_experts + moe->of.first,
         .expert_count = moe->routing.expert_count,
-        .microbatch_count = setup->base->microbatch_count,
+        .microbatch_count = moe->of.base->microbatch_count,
         .row_tokens = moe->counted_tokens,
     };
     if (json_is_string(member)) {
         const char *path = NULL;
-        TRY(read_path(setup, member, &path, err));
-        TRY(model_expert_counts_read_csv(path, &shape, setup->memory, &moe->recorded, err));
+        TRY(read_path(&moe->of, member, &path, err));
+        TRY(model_expert_counts_read_csv(path, &shape, moe->of.memory, &moe->recorded, err));
     } else {
-        TRY(read_megatron(setup, member, &shape, &moe->recorded, err));
+        TRY(read_megatron(&moe->of, member, &shape, &moe->recorded, err));
     }
     model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
                          "%d iterations from %d to %d, each holds until the next",
@@ -322,15 +321,15 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
     return STATUS_OK;
 }
 
-static status read_router(const model_case_setup *setup, model_expert_load *moe, error_message *err)
+static status read_router(model_expert_load *moe, error_message *err)
 {
-    TRY(read_counts(setup, moe, err));
+    TRY(read_counts(moe, err));
     if (moe->router == MODEL_ROUTER_RECORDED) return STATUS_OK;
     int router = MODEL_ROUTER_TOKEN_CHOICE;
     const model_parameter name = {
         "routing", .whole = &router, .names = routing_names, .name_count = MODEL_ROUTER_NAMED_COUNT,
         .from = MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss")};
-    TRY(model_parameters_read(setup->parameters, &name, 1, err));
+    TRY(model_parameters_read(moe->of.parameters, &name, 1, err));
     moe->router = (model_router)router;
     return STATUS_OK;
 }
@@ -342,43 +341,19 @@ static int source_count_of(const model_expert_load *moe, model_load_model load_m
     return is_drawn && model_expert_load_is_varied(moe, load_model) ? groups : 1;
 }
 
-/// Hands out what model_expert_load_fill computes.
-static void offer_loads(const model_expert_load *moe, model_load *loads)
+static status moe_open(void *state, error_message *err)
 {
-    if (model_expert_load_is_varied(moe, MODEL_LOAD_PUBLISHED)) {
-        loads[MODEL_LOAD_PUBLISHED] =
-            (model_load){.column_count = moe->column_count, .whole = moe->whole};
-    }
-    if (!model_expert_load_is_varied(moe, MODEL_LOAD_PHYSICAL)) return;
-    model_load *physical = &loads[MODEL_LOAD_PHYSICAL];
-    physical->column_count = moe->column_count;
-    memcpy(physical->pass, moe->pass, sizeof moe->pass);
-    physical->added_ns[MODEL_PASS_FORWARD] = moe->forward_excess_ns;
-    physical->added_ns[MODEL_PASS_BACKWARD_INPUT] = moe->backward_excess_ns;
-    physical->activation = moe->activation;
-    physical->gradient = moe->gradient;
-}
-
-static status moe_open(const model_case_setup *setup, model_case_instance *instance,
-                       error_message *err)
-{
-    model_expert_load *moe = arena_array(setup->memory, 1, sizeof *moe);
+    model_expert_load *moe = state;
     int groups = 0;
-    moe->seed = setup->seed;
-    moe->routing.seed = setup->seed;
-    moe->layer_count = setup->layer_count;
-    moe->transformer_first = setup->base->transformer_first;
-    moe->microbatch_count = setup->base->microbatch_count;
-    TRY(read_model(setup, moe, err));
-    find_layers(setup, moe);
-    TRY(read_groups(setup, moe, &groups, err));
-    TRY(read_router(setup, moe, err));
-    TRY(read_skew(setup, moe, err));
-    find_links(setup, moe);
-    model_expert_load_carve(moe, setup->memory);
-    offer_loads(moe, instance->load);
-    instance->source_count = source_count_of(moe, setup->load_model, groups);
-    instance->state = moe;
+    moe->routing.seed = moe->of.seed;
+    TRY(read_model(moe, err));
+    find_layers(moe);
+    TRY(read_groups(moe, &groups, err));
+    TRY(read_router(moe, err));
+    TRY(read_skew(moe, err));
+    find_links(moe);
+    model_expert_load_carve(moe);
+    moe->of.source_count = source_count_of(moe, moe->of.load_model, groups);
     return STATUS_OK;
 }
 
@@ -408,6 +383,7 @@ static status moe_expert_tokens(void *state, int iteration, int replica,
 const model_dynamism_case model_dynamism_moe = {
     .name = "moe",
     .needs_shares = true,
+    .state_bytes = sizeof(model_expert_load),
     .open = moe_open,
     .load_at = moe_load_at,
     .expert_tokens = moe_expert_tokens,

@@ -9,8 +9,7 @@
 enum { STREAM_SKEW = 1, STREAM_HASH };
 
 typedef struct sparse_state {
-    uint64_t seed;
-    int first; // transformer layers
+    model_case of;
     int end;
     int column_count;
     const double *given; // [given_count] kept shares, one for all layers or one each; NULL: hashed
@@ -25,10 +24,10 @@ typedef struct sparse_state {
     model_load *load;                      // physical
 } sparse_state;
 
-static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+static status read_given(sparse_state *sparse, error_message *err)
 {
-    model_case_parameters *parameters = setup->parameters;
-    const int blocks = sparse->end - sparse->first;
+    model_case_parameters *parameters = sparse->of.parameters;
+    const int blocks = sparse->end - sparse->of.first;
     TRY(model_parameter_doubles(parameters, "kept", 0, 1, blocks, &sparse->given,
                                 &sparse->given_count, err));
     if (sparse->given == NULL) return STATUS_OK;
@@ -39,10 +38,9 @@ static status read_given(const model_case_setup *setup, sparse_state *sparse, er
     return STATUS_OK;
 }
 
-static status check_hashable(const model_case_setup *setup, sparse_state *sparse,
-                             error_message *err)
+static status check_hashable(sparse_state *sparse, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = sparse->of.base;
     if (base->shape == NULL) {
         return error_set(err, STATUS_INVALID,
                          "case 'sparse-attention': without a model the sequence length is not "
@@ -60,7 +58,7 @@ static status check_hashable(const model_case_setup *setup, sparse_state *sparse
 }
 
 /// What hashing is done with; a layer's skew stays with it.
-static status read_hashing(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+static status read_hashing(sparse_state *sparse, error_message *err)
 {
     const model_origin released =
         MODEL_PUBLISHED("Pagliardini et al., arXiv 2306.01160, and its code");
@@ -77,13 +75,13 @@ static status read_hashing(const model_case_setup *setup, sparse_state *sparse, 
         {"skew_spread", .real = &spread, .fallback = 1, .max = 1,
          .from = MODEL_ASSUMED("not published: skews of layers uniform within this share of it")},
     };
-    TRY(check_hashable(setup, sparse, err));
-    const size_t blocks = (size_t)(sparse->end - sparse->first);
+    TRY(check_hashable(sparse, err));
+    const size_t blocks = (size_t)(sparse->end - sparse->of.first);
     sparse->popularity =
-        arena_array(setup->memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
-    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
-    for (int block = 0; block < sparse->end - sparse->first; block++) {
-        rng random = model_case_stream(setup->seed, STREAM_SKEW, block, 0, 0);
+        arena_array(sparse->of.memory, blocks * MODEL_HASH_POPULARITIES, sizeof(double));
+    TRY(model_parameters_read(sparse->of.parameters, rows, sizeof rows / sizeof rows[0], err));
+    for (int block = 0; block < sparse->end - sparse->of.first; block++) {
+        rng random = model_case_stream(sparse->of.seed, STREAM_SKEW, block, 0, 0);
         const double own = skew * (1 + spread * (2 * rng_unit(&random) - 1));
         model_hash_popularities(&random, own,
                                 sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES);
@@ -99,9 +97,9 @@ static int64_t core_ns(const model_hardware *hardware, model_dtype dtype, model_
 }
 
 /// The sparse kernel is a flash kernel: what it takes with all tiles, against the core of the base.
-static void compare_kernels(const model_case_setup *setup, sparse_state *sparse, int pass)
+static void compare_kernels(sparse_state *sparse, int pass)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = sparse->of.base;
     model_shape flash = *base->shape;
     flash.attention = MODEL_ATTENTION_FLASH;
     const model_dtype dtype = model_dtype_wide(flash.dtype);
@@ -117,34 +115,34 @@ static void compare_kernels(const model_case_setup *setup, sparse_state *sparse,
     sparse->least_kept[pass] = (double)vectors_ns / (double)dense_ns;
 }
 
-static void choose_kernel(const model_case_setup *setup, sparse_state *sparse)
+static void choose_kernel(sparse_state *sparse)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = sparse->of.base;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         sparse->kernel_ratio[pass] = 1;
     }
     if (base->config == NULL || base->hardware == NULL ||
         base->hardware->flop_per_s[model_dtype_wide(base->shape->dtype)] == 0) {
-        model_parameter_note(setup->parameters, "kernel",
+        model_parameter_note(sparse->of.parameters, "kernel",
                              MODEL_ASSUMED("no model or no rates beside the costs"),
                              "as fast as the base's, in proportion to the kept tiles");
         return;
     }
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        compare_kernels(setup, sparse, pass);
+        compare_kernels(sparse, pass);
     }
     if (base->shape->attention == MODEL_ATTENTION_UNFUSED) {
         model_shape flash = *base->shape;
         flash.attention = MODEL_ATTENTION_FLASH;
         const model_memory now = model_layer_memory(base->config, base->shape, 0);
         const model_memory fused = model_layer_memory(base->config, &flash, 0);
-        for (int layer = sparse->first; layer < sparse->end; layer++) {
+        for (int layer = sparse->of.first; layer < sparse->end; layer++) {
             sparse->load->activation[layer] =
                 (double)fused.activation_bytes / (double)now.activation_bytes;
         }
     }
     model_parameter_note(
-        setup->parameters, "kernel",
+        sparse->of.parameters, "kernel",
         MODEL_ASSUMED("a flash kernel by the cost model, in proportion to the kept tiles, no "
                       "faster than its vectors can be read and written"),
         "with all tiles %.3g x the core in F, %.3g x in B",
@@ -172,16 +170,16 @@ static int64_t sorting_bytes(const model_config *config, const model_shape *shap
                                pass == MODEL_PASS_FORWARD ? forward : backward);
 }
 
-static status add_sorting(const model_case_setup *setup, sparse_state *sparse, error_message *err)
+static status add_sorting(sparse_state *sparse, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
+    const model_dynamism_base *base = sparse->of.base;
     bool is_counted = true;
     const model_parameter row = {"sorting", .flag = &is_counted, .fallback = 1,
                                  .from = MODEL_ASSUMED("hashing, sorting and gathering take time")};
-    TRY(model_parameters_read(setup->parameters, &row, 1, err));
+    TRY(model_parameters_read(sparse->of.parameters, &row, 1, err));
     if (!is_counted) return STATUS_OK;
     if (base->config == NULL || base->hardware == NULL) {
-        model_parameter_note(setup->parameters, "sorting_time",
+        model_parameter_note(sparse->of.parameters, "sorting_time",
                              MODEL_ASSUMED("no model or no hardware beside the costs"), "0 ns");
         return STATUS_OK;
     }
@@ -190,12 +188,12 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
         const int64_t bytes = sorting_bytes(base->config, base->shape, pass);
         pass_ns[pass] = model_case_bytes_ns(base->hardware, bytes);
         const size_t columns = (size_t)sparse->column_count;
-        for (size_t cell = (size_t)sparse->first * columns; cell < (size_t)sparse->end * columns;
+        for (size_t cell = (size_t)sparse->of.first * columns; cell < (size_t)sparse->end * columns;
              cell++) {
             sparse->load->added_ns[pass][cell] = pass_ns[pass];
         }
     }
-    model_parameter_note(setup->parameters, "sorting_time",
+    model_parameter_note(sparse->of.parameters, "sorting_time",
                          MODEL_ASSUMED("bytes that the released code moves, over the "
                                        "bandwidth; kernel launches not counted"),
                          "%" PRId64 " ns in F, %" PRId64 " ns in B of a layer",
@@ -203,43 +201,40 @@ static status add_sorting(const model_case_setup *setup, sparse_state *sparse, e
     return STATUS_OK;
 }
 
-static void carve(const model_case_setup *setup, sparse_state *sparse, model_load *loads)
+static void carve(sparse_state *sparse)
 {
-    const size_t layers = (size_t)setup->layer_count;
+    model_load *loads = sparse->of.load;
+    const size_t layers = (size_t)sparse->of.layer_count;
     const size_t cells = layers * (size_t)sparse->column_count;
     model_load *load = sparse->load = &loads[MODEL_LOAD_PHYSICAL];
-    sparse->kept = model_case_ones(setup->memory, cells);
+    sparse->kept = model_case_ones(sparse->of.memory, cells);
     loads[MODEL_LOAD_PUBLISHED] =
         (model_load){.column_count = sparse->column_count, .whole = sparse->kept};
     load->column_count = sparse->column_count;
-    load->activation = model_case_ones(setup->memory, layers);
+    load->activation = model_case_ones(sparse->of.memory, layers);
     for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
-        load->part[pass][MODEL_PART_ATTENTION] = model_case_ones(setup->memory, cells);
-        load->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+        load->part[pass][MODEL_PART_ATTENTION] = model_case_ones(sparse->of.memory, cells);
+        load->added_ns[pass] = arena_array(sparse->of.memory, cells, sizeof(int64_t));
     }
 }
 
-static status sparse_open(const model_case_setup *setup, model_case_instance *instance,
-                          error_message *err)
+static status sparse_open(void *state, error_message *err)
 {
-    const model_dynamism_base *base = setup->base;
-    sparse_state *sparse = arena_array(setup->memory, 1, sizeof *sparse);
+    sparse_state *sparse = state;
+    const model_dynamism_base *base = sparse->of.base;
     bool per_microbatch = false;
     const model_parameter row = {
         "per_microbatch", .flag = &per_microbatch,
         .from = MODEL_ASSUMED("one pattern for all microbatches and replicas")};
-    sparse->seed = setup->seed;
-    sparse->first = base->transformer_first;
     sparse->end = base->transformer_end;
-    TRY(model_parameters_read(setup->parameters, &row, 1, err));
+    TRY(model_parameters_read(sparse->of.parameters, &row, 1, err));
     sparse->column_count = per_microbatch ? base->microbatch_count : 1;
-    carve(setup, sparse, instance->load);
-    TRY(read_given(setup, sparse, err));
-    if (sparse->given == NULL) TRY(read_hashing(setup, sparse, err));
-    choose_kernel(setup, sparse);
-    TRY(add_sorting(setup, sparse, err));
-    instance->state = sparse;
-    instance->source_count = per_microbatch && base->parallel.data > 1 ? base->parallel.data : 1;
+    carve(sparse);
+    TRY(read_given(sparse, err));
+    if (sparse->given == NULL) TRY(read_hashing(sparse, err));
+    choose_kernel(sparse);
+    TRY(add_sorting(sparse, err));
+    sparse->of.source_count = per_microbatch && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
 
@@ -269,9 +264,9 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
     (void)load_model;
     (void)err;
     sparse_state *sparse = state;
-    for (int layer = sparse->first; layer < sparse->end; layer++) {
-        const int block = layer - sparse->first;
-        rng random = model_case_stream(sparse->seed, STREAM_HASH, block, iteration, replica);
+    for (int layer = sparse->of.first; layer < sparse->end; layer++) {
+        const int block = layer - sparse->of.first;
+        rng random = model_case_stream(sparse->of.seed, STREAM_HASH, block, iteration, replica);
         for (int column = 0; column < sparse->column_count; column++) {
             const size_t cell = (size_t)layer * (size_t)sparse->column_count + (size_t)column;
             set_cell(sparse, cell, draw_kept(sparse, block, &random));
@@ -284,6 +279,7 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
 const model_dynamism_case model_dynamism_sparse_attention = {
     .name = "sparse-attention",
     .needs_shares = true,
+    .state_bytes = sizeof(sparse_state),
     .open = sparse_open,
     .load_at = sparse_load_at,
 };

@@ -1,7 +1,5 @@
 #include "models/dynamism/expert_load.h"
 
-#include "models/dynamism/dynamism_case.h"
-
 #include <string.h>
 
 enum { STREAM_POOL = 1, STREAM_CHOICE };
@@ -20,13 +18,14 @@ static bool is_skewed(const model_expert_load *load)
     return is_recorded(load) || load->router == MODEL_ROUTER_TOKEN_CHOICE;
 }
 
-void model_expert_load_carve(model_expert_load *load, arena *memory)
+void model_expert_load_carve(model_expert_load *load)
 {
+    arena *memory = load->of.memory;
     load->column_count =
-        is_recorded(load) ? load->recorded.microbatch_count : load->microbatch_count;
+        is_recorded(load) ? load->recorded.microbatch_count : load->of.base->microbatch_count;
     load->outcome_count = is_recorded(load) ? load->column_count : DRAWN_OUTCOMES;
     load->at_hand = -1;
-    const size_t layers = (size_t)load->layer_count;
+    const size_t layers = (size_t)load->of.layer_count;
     const size_t experts = (size_t)load->routing.expert_count;
     const size_t outcomes = layers * (size_t)load->outcome_count;
     const size_t cells = layers * (size_t)load->column_count;
@@ -36,15 +35,22 @@ void model_expert_load_carve(model_expert_load *load, arena *memory)
     load->group_counts = arena_array(memory, experts, sizeof *load->group_counts);
     load->share = arena_array(memory, experts, sizeof *load->share);
     load->choice = arena_array(memory, (size_t)load->column_count, sizeof *load->choice);
-    load->forward_excess_ns = arena_array(memory, cells, sizeof *load->forward_excess_ns);
-    load->backward_excess_ns = arena_array(memory, cells, sizeof *load->backward_excess_ns);
     load->tokens = arena_array(memory, layers * experts, sizeof *load->tokens);
+    load->held[MODEL_LOAD_PUBLISHED] =
+        (model_load){.column_count = load->column_count, .whole = model_case_ones(memory, cells)};
+    model_load *physical = &load->held[MODEL_LOAD_PHYSICAL];
+    *physical = (model_load){.column_count = load->column_count,
+                             .activation = model_case_ones(memory, layers),
+                             .gradient = model_case_ones(memory, layers)};
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = model_case_ones(memory, cells);
+        physical->pass[pass] = model_case_ones(memory, cells);
+        if (pass == MODEL_PASS_BACKWARD_WEIGHT) continue; // W exchanges nothing
+        physical->added_ns[pass] = arena_array(memory, cells, sizeof(int64_t));
     }
-    load->whole = model_case_ones(memory, cells);
-    load->activation = model_case_ones(memory, layers);
-    load->gradient = model_case_ones(memory, layers);
+    for (int load_model = 0; load_model < MODEL_LOAD_COUNT; load_model++) {
+        if (!model_expert_load_is_varied(load, (model_load_model)load_model)) continue;
+        load->of.load[load_model] = load->held[load_model];
+    }
 }
 
 bool model_expert_load_is_varied(const model_expert_load *load, model_load_model load_model)
@@ -130,7 +136,7 @@ static int32_t *drawn_counts(const model_expert_load *load, int layer, int outco
 static void draw_layer(model_expert_load *load, int layer, int step)
 {
     model_routing_outcome *outcomes = load->outcomes + (size_t)layer * (size_t)load->outcome_count;
-    rng random = model_case_stream(load->seed, STREAM_POOL, layer, step, 0);
+    rng random = model_case_stream(load->of.seed, STREAM_POOL, layer, step, 0);
     model_routing_shares(&load->routing, layer, step * load->step_iterations, load->share);
     for (int outcome = 0; outcome < load->outcome_count; outcome++) {
         outcomes[outcome] = draw_outcome(load, layer, &random, drawn_counts(load, layer, outcome));
@@ -140,8 +146,7 @@ static void draw_layer(model_expert_load *load, int layer, int step)
 static const int32_t *recorded_counts(const model_expert_load *load, int layer, int sample,
                                       int column)
 {
-    return model_expert_counts_row(&load->recorded, sample, layer - load->transformer_first,
-                                   column);
+    return model_expert_counts_row(&load->recorded, sample, layer - load->of.first, column);
 }
 
 static void look_up_layer(model_expert_load *load, int layer, int sample)
@@ -168,8 +173,10 @@ static void finish_layer(model_expert_load *load, int layer)
         outcomes[outcome].excess_ns = excess_ns_of(load, outcomes[outcome].straggler * ratio);
         if (outcomes[outcome].straggler > worst) worst = outcomes[outcome].straggler;
     }
-    load->activation[layer] = 1 + load->routed[layer].activation * (worst - 1);
-    load->gradient[layer] = 1 + load->routed[layer].gradient * (worst - 1);
+    load->held[MODEL_LOAD_PHYSICAL].activation[layer] =
+        1 + load->routed[layer].activation * (worst - 1);
+    load->held[MODEL_LOAD_PHYSICAL].gradient[layer] =
+        1 + load->routed[layer].gradient * (worst - 1);
 }
 
 /// Step or sample that an iteration belongs to.
@@ -184,7 +191,7 @@ static void prepare(model_expert_load *load, int iteration)
 {
     const int period = period_of(load, iteration);
     if (load->at_hand == period) return;
-    for (int layer = 0; layer < load->layer_count; layer++) {
+    for (int layer = 0; layer < load->of.layer_count; layer++) {
         if (!load->has_experts[layer]) continue;
         if (is_recorded(load)) {
             look_up_layer(load, layer, period);
@@ -199,7 +206,7 @@ static void prepare(model_expert_load *load, int iteration)
 /// Which outcome each microbatch of a layer meets.
 static void choose(model_expert_load *load, int layer, int iteration, int replica)
 {
-    rng random = model_case_stream(load->seed, STREAM_CHOICE, layer, iteration, replica);
+    rng random = model_case_stream(load->of.seed, STREAM_CHOICE, layer, iteration, replica);
     uint64_t word = 0;
     for (int column = 0; column < load->column_count; column++) {
         if (is_recorded(load)) {
@@ -218,11 +225,12 @@ static void fill_physical_row(model_expert_load *load, int layer)
         load->outcomes + (size_t)layer * (size_t)load->outcome_count;
     const model_routed_share routed = load->routed[layer];
     const size_t row = (size_t)layer * (size_t)load->column_count;
-    double *restrict forward = load->pass[MODEL_PASS_FORWARD] + row;
-    double *restrict input = load->pass[MODEL_PASS_BACKWARD_INPUT] + row;
-    double *restrict weight = load->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
-    int64_t *restrict forward_excess = load->forward_excess_ns + row;
-    int64_t *restrict backward_excess = load->backward_excess_ns + row;
+    const model_load *held = &load->held[MODEL_LOAD_PHYSICAL];
+    double *restrict forward = held->pass[MODEL_PASS_FORWARD] + row;
+    double *restrict input = held->pass[MODEL_PASS_BACKWARD_INPUT] + row;
+    double *restrict weight = held->pass[MODEL_PASS_BACKWARD_WEIGHT] + row;
+    int64_t *restrict forward_excess = held->added_ns[MODEL_PASS_FORWARD] + row;
+    int64_t *restrict backward_excess = held->added_ns[MODEL_PASS_BACKWARD_INPUT] + row;
     for (int column = 0; column < load->column_count; column++) {
         const model_routing_outcome *met = &outcomes[load->choice[column]];
         const double beyond = met->straggler - 1;
@@ -238,7 +246,8 @@ static void fill_published_row(model_expert_load *load, int layer)
 {
     const model_routing_outcome *outcomes =
         load->outcomes + (size_t)layer * (size_t)load->outcome_count;
-    double *whole = load->whole + (size_t)layer * (size_t)load->column_count;
+    double *whole =
+        load->held[MODEL_LOAD_PUBLISHED].whole + (size_t)layer * (size_t)load->column_count;
     for (int column = 0; column < load->column_count; column++) {
         whole[column] = outcomes[load->choice[column]].busiest;
     }
@@ -248,7 +257,7 @@ void model_expert_load_fill(model_expert_load *load, model_load_model load_model
                             int replica)
 {
     prepare(load, iteration);
-    for (int layer = 0; layer < load->layer_count; layer++) {
+    for (int layer = 0; layer < load->of.layer_count; layer++) {
         if (!load->has_experts[layer]) continue;
         choose(load, layer, iteration, replica);
         if (load_model == MODEL_LOAD_PUBLISHED) {
@@ -262,7 +271,7 @@ void model_expert_load_fill(model_expert_load *load, model_load_model load_model
 /// Adds what the experts of a layer get in all microbatches.
 static void sum_skewed(model_expert_load *load, int layer, int period, int64_t *sums)
 {
-    const int repeated = load->microbatch_count / load->column_count;
+    const int repeated = load->of.base->microbatch_count / load->column_count;
     for (int column = 0; column < load->column_count; column++) {
         const int32_t *counts = is_recorded(load) ? recorded_counts(load, layer, period, column)
                                                   : drawn_counts(load, layer, load->choice[column]);
@@ -278,17 +287,17 @@ static void sum_balanced(model_expert_load *load, int layer, int64_t *sums)
     routing.tokens = tokens_in(load, layer, routing.tokens);
     model_routing_balanced(&routing, load->group_counts);
     for (int expert = 0; expert < load->routing.expert_count; expert++) {
-        sums[expert] =
-            (int64_t)load->group_counts[expert] * load->microbatch_count * load->group_count;
+        sums[expert] = (int64_t)load->group_counts[expert] * load->of.base->microbatch_count *
+                       load->group_count;
     }
 }
 
 void model_expert_load_tokens(model_expert_load *load, int iteration, int replica)
 {
     const size_t experts = (size_t)load->routing.expert_count;
-    memset(load->tokens, 0, (size_t)load->layer_count * experts * sizeof *load->tokens);
+    memset(load->tokens, 0, (size_t)load->of.layer_count * experts * sizeof *load->tokens);
     if (is_skewed(load)) prepare(load, iteration);
-    for (int layer = 0; layer < load->layer_count; layer++) {
+    for (int layer = 0; layer < load->of.layer_count; layer++) {
         int64_t *sums = load->tokens + (size_t)layer * experts;
         if (!load->has_experts[layer]) continue;
         if (!is_skewed(load)) {

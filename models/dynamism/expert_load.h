@@ -4,7 +4,7 @@
 
 #include "balance/costs/machine.h"
 #include "base/arena.h"
-#include "models/dynamism/dynamism.h"
+#include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/expert_routing.h"
 #include "models/experts/expert_counts.h"
 
@@ -33,19 +33,16 @@ typedef struct model_routing_outcome {
     int64_t excess_ns; // of two all-to-alls, out and back, over balanced ones
 } model_routing_outcome;
 
-/// Filled by name, then by model_expert_load_carve; a member that is not said to be its own is the
-/// caller's.
+/// State of the case moe. Filled by name, then by model_expert_load_carve; a member that is not
+/// said to be its own is the caller's.
 typedef struct model_expert_load {
-    uint64_t seed;
+    model_case of;
     model_router router;
-    model_routing routing;        // of one group of ranks that share experts
-    model_expert_counts recorded; // with MODEL_ROUTER_RECORDED
-    int64_t counted_tokens;       // that a recorded row has, k x n; 0: what it has
-    int rank_count;               // of a group
-    int group_count;              // groups that a replica waits for
-    int layer_count;
-    int transformer_first; // layer of the base that recorded counts call 0
-    int microbatch_count;
+    model_routing routing;            // of one group of ranks that share experts
+    model_expert_counts recorded;     // with MODEL_ROUTER_RECORDED
+    int64_t counted_tokens;           // that a recorded row has, k x n; 0: what it has
+    int rank_count;                   // of a group
+    int group_count;                  // groups that a replica waits for
     const bool *has_experts;          // [layer_count]
     const model_routed_share *routed; // [layer_count]
     const double *token_ratio;        // [layer_count] of the tokens that reach a layer, of those
@@ -56,14 +53,10 @@ typedef struct model_expert_load {
     int step_iterations;              // for which drawn shares stand still; 0: always
 
     // results of model_expert_load_fill
-    int column_count;               // microbatches, or 1 where all are alike
-    double *pass[MODEL_PASS_COUNT]; // [layer_count][column_count] factors, physical
-    int64_t *forward_excess_ns;     // [layer_count][column_count] physical
-    int64_t *backward_excess_ns;    // [layer_count][column_count] of B, physical
-    double *activation;             // [layer_count] worst of the outcomes at hand, physical
-    double *gradient;               // [layer_count]
-    double *whole;                  // [layer_count][column_count] published
-    int64_t *tokens;                // [layer_count][expert_count] by model_expert_load_tokens
+    int column_count;                  // microbatches, or 1 where all are alike
+    model_load held[MODEL_LOAD_COUNT]; // of their own model_load_model; memory by the worst of the
+                                       // outcomes at hand
+    int64_t *tokens;                   // [layer_count][expert_count] by model_expert_load_tokens
 
     // its own
     int outcome_count;               // of a layer
@@ -76,8 +69,8 @@ typedef struct model_expert_load {
     int at_hand;                     // step, or sample, of the outcomes; -1: none
 } model_expert_load;
 
-/// Makes room for the results.
-void model_expert_load_carve(model_expert_load *load, arena *memory);
+/// Makes room for the results, which become the case's loads where they are varied.
+void model_expert_load_carve(model_expert_load *load);
 
 /// Whether microbatches or layers differ at all: without expert parallelism and without dropping
 /// every layer computes as many tokens as the others, though experts differ.

@@ -291,19 +291,16 @@ status model_expert_counts_read_csv(const char *path, const model_counts_shape *
     return finish(&into, path, counts, err);
 }
 
+static int compare_begun(const void *sample, const void *iteration)
+{
+    return *(const int *)sample <= *(const int *)iteration ? -1 : 1;
+}
+
 int model_expert_counts_sample(const model_expert_counts *counts, int iteration)
 {
-    int low = 0; // the last sample at or before iteration, or 0
-    int high = counts->sample_count;
-    while (high - low > 1) {
-        const int middle = low + (high - low) / 2;
-        if (counts->iteration[middle] <= iteration) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    const size_t begun = sorted_place(counts->iteration, (size_t)counts->sample_count,
+                                      sizeof *counts->iteration, &iteration, compare_begun);
+    return begun > 0 ? (int)begun - 1 : 0;
 }
 
 const int32_t *model_expert_counts_row(const model_expert_counts *counts, int sample, int layer,

@@ -57,7 +57,12 @@ static int64_t piece_end(const model_context *context, int64_t tokens, int piece
     return tokens * (piece + 1) / (2 * context->rank_count);
 }
 
-static void cut_row(const model_context *context, const int32_t *tokens, int count, rank_load *rank)
+/// Cuts a row of sequences into 2c pieces.
+///
+/// @param turn shifts who has which piece, so that what does not divide is not always the same
+///             rank's
+static void cut_row(const model_context *context, const int32_t *tokens, int count, int turn,
+                    rank_load *rank)
 {
     const int64_t all = sum_of(tokens, count);
     int64_t begin = 0; // of the sequence in the row
@@ -69,23 +74,11 @@ static void cut_row(const model_context *context, const int32_t *tokens, int cou
             }
             const int64_t left = piece_end(context, all, piece) - begin;
             const int64_t to = left < tokens[sequence] ? left : tokens[sequence];
-            add_piece(context, at, to, &rank[rank_of_piece(context, piece)]);
+            const int owner = (rank_of_piece(context, piece) + turn) % context->rank_count;
+            add_piece(context, at, to, &rank[owner]);
             at = to;
         }
         begin += tokens[sequence];
-    }
-}
-
-/// @param turn shifts who has which piece, so that what does not divide is not always the same
-///             rank's
-static void cut_sequence(const model_context *context, int64_t tokens, int turn, rank_load *rank)
-{
-    int64_t from = 0;
-    for (int piece = 0; piece < 2 * context->rank_count; piece++) {
-        const int64_t to = piece_end(context, tokens, piece);
-        const int owner = (rank_of_piece(context, piece) + turn) % context->rank_count;
-        add_piece(context, from, to, &rank[owner]);
-        from = to;
     }
 }
 
@@ -141,7 +134,7 @@ static bool share_hybrid(const model_context *context, const int32_t *sorted, in
     memset(rank, 0, (size_t)context->rank_count * sizeof *rank);
     for (int sequence = 0; sequence < count; sequence++) {
         if (sequence < cut) {
-            cut_sequence(context, sorted[sequence], sequence, rank);
+            cut_row(context, &sorted[sequence], 1, sequence, rank);
             *exchanged += sorted[sequence];
         } else if (!give_whole(context, sorted[sequence], rank)) {
             return false;
@@ -193,12 +186,12 @@ model_context_share model_context_slowest(const model_context *context, const in
     if (context->kind == MODEL_CONTEXT_HYBRID) {
         return best_hybrid(context, tokens, count, rank, scratch);
     }
-    cut_row(context, tokens, count, rank);
+    cut_row(context, tokens, count, 0, rank);
     const model_context_share by_row = slowest_of(context, rank, all);
     if (context->kind == MODEL_CONTEXT_SEQUENCE) return by_row;
     memset(rank, 0, ranks * sizeof *rank);
     for (int sequence = 0; sequence < count; sequence++) {
-        cut_sequence(context, tokens[sequence], sequence, rank);
+        cut_row(context, &tokens[sequence], 1, sequence, rank);
     }
     const model_context_share by_document = slowest_of(context, rank, all);
     if (context->kind == MODEL_CONTEXT_DOCUMENT) return by_document;

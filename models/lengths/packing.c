@@ -71,7 +71,7 @@ static void fill_in_turn(const model_packing *packing, const weighed *order, are
     }
 }
 
-/// Whether a bin comes before another: less in it, or the lower index.
+/// Whether one comes before another in a heap: the lighter, or the lower index.
 static bool is_lighter(const weighed *a, const weighed *b)
 {
     return a->weight < b->weight || (a->weight == b->weight && a->index < b->index);
@@ -94,7 +94,7 @@ static int lightest_with_room(const weighed *heap, const int64_t *filled, int bi
     return found;
 }
 
-/// Lets an entry of a heap of bins, the lightest on top, sink to where it belongs.
+/// Lets an entry of a heap, the lightest on top, sink to where it belongs.
 static void sink(weighed *heap, int count, int place)
 {
     for (int child = 2 * place + 1; child < count; place = child, child = 2 * place + 1) {
@@ -106,6 +106,16 @@ static void sink(weighed *heap, int count, int place)
     }
 }
 
+/// A heap of bins with nothing in them.
+static weighed *empty_bins(int count, arena *scratch)
+{
+    weighed *heap = arena_array(scratch, (size_t)count, sizeof *heap);
+    for (int bin = 0; bin < count; bin++) {
+        heap[bin].index = bin;
+    }
+    return heap;
+}
+
 /// The heaviest sequence that is left goes to the lightest bin with room.
 static void fill_lightest(const model_packing *packing, const double *weight, arena *scratch,
                           int *bin_of)
@@ -113,10 +123,7 @@ static void fill_lightest(const model_packing *packing, const double *weight, ar
     const int bins = packing->bin_count;
     const weighed *order = sorted(weight, packing->count, scratch);
     int64_t *filled = arena_array(scratch, (size_t)bins, sizeof *filled);
-    weighed *heap = arena_array(scratch, (size_t)bins, sizeof *heap);
-    for (int bin = 0; bin < bins; bin++) {
-        heap[bin] = (weighed){0, bin};
-    }
+    weighed *heap = empty_bins(bins, scratch);
     for (int place = 0; place < packing->count; place++) {
         const int sequence = order[place].index;
         const int64_t tokens = packing->tokens[sequence];
@@ -141,18 +148,13 @@ static bool keeps_budget(const model_packing *packing, const int *bin_of, arena 
     return keeps;
 }
 
-/// A part of a differencing: a set of sequences, and what it costs beyond the cheapest of its
-/// tuple.
+/// A part of a differencing: a set of sequences, and what it costs beyond the cheapest of its tuple
+/// of as many parts as there are bins, the costliest first.
 typedef struct subset {
     double cost;
     int first; // sequence, or -1; the others by next
     int last;
 } subset;
-
-typedef struct tuple {
-    subset *parts; // [bin_count] the costliest first
-    int age;       // ties: the older
-} tuple;
 
 static int costlier_first(const void *a, const void *b)
 {
@@ -163,11 +165,11 @@ static int costlier_first(const void *a, const void *b)
 }
 
 /// Joins the costliest parts of one with the cheapest of the other.
-static void join(tuple *into, const tuple *other, int bin_count, int *next)
+static void join(subset *into, const subset *other, int bin_count, int *next)
 {
     for (int part = 0; part < bin_count; part++) {
-        subset *to = &into->parts[part];
-        const subset *from = &other->parts[bin_count - 1 - part];
+        subset *to = &into[part];
+        const subset *from = &other[bin_count - 1 - part];
         to->cost += from->cost;
         if (from->first < 0) continue;
         if (to->first >= 0) {
@@ -177,60 +179,42 @@ static void join(tuple *into, const tuple *other, int bin_count, int *next)
         }
         to->last = from->last;
     }
-    qsort(into->parts, (size_t)bin_count, sizeof *into->parts, costlier_first);
-    const double least = into->parts[bin_count - 1].cost;
+    qsort(into, (size_t)bin_count, sizeof *into, costlier_first);
+    const double least = into[bin_count - 1].cost;
     for (int part = 0; part < bin_count; part++) {
-        into->parts[part].cost -= least;
+        into[part].cost -= least;
     }
 }
 
-/// Of a heap, the one with the larger difference is above.
-static bool differs_more(const tuple *a, const tuple *b)
-{
-    const double left = a->parts[0].cost;
-    const double right = b->parts[0].cost;
-    return left > right || (left == right && a->age < b->age);
-}
-
-static void sink_tuple(tuple *heap, int count, int place)
-{
-    for (int child = 2 * place + 1; child < count; place = child, child = 2 * place + 1) {
-        if (child + 1 < count && differs_more(&heap[child + 1], &heap[child])) child++;
-        if (differs_more(&heap[place], &heap[child])) return;
-        const tuple moved = heap[place];
-        heap[place] = heap[child];
-        heap[child] = moved;
-    }
-}
-
+/// The tuple with the largest difference is the lightest of the heap; ties: the older.
 static void join_differences(const model_packing *packing, arena *scratch, int *bin_of)
 {
     const int bins = packing->bin_count;
     int left = packing->count;
-    tuple *heap = arena_array(scratch, (size_t)left, sizeof *heap);
+    weighed *heap = arena_array(scratch, (size_t)left, sizeof *heap);
+    subset **tuple = arena_array(scratch, (size_t)left, sizeof *tuple);
     int *next = arena_array(scratch, (size_t)left, sizeof *next);
     const weighed *order = sorted(packing->cost, left, scratch);
     for (int place = 0; place < left; place++) { // sorted, so it is a heap
         const int sequence = order[place].index;
-        subset *parts = arena_array(scratch, (size_t)bins, sizeof *parts);
+        subset *parts = tuple[place] = arena_array(scratch, (size_t)bins, sizeof *parts);
         for (int part = 0; part < bins; part++) {
             parts[part] = (subset){0, -1, -1};
         }
         parts[0] = (subset){packing->cost[sequence], sequence, sequence};
-        heap[place] = (tuple){parts, place};
+        heap[place] = (weighed){-packing->cost[sequence], place};
         next[sequence] = -1;
     }
     for (; left > 1; left--) {
-        const tuple first = heap[0];
+        const int first = heap[0].index;
         heap[0] = heap[left - 1];
-        sink_tuple(heap, left - 1, 0);
-        tuple joined = first;
-        join(&joined, &heap[0], bins, next);
-        heap[0] = joined;
-        sink_tuple(heap, left - 1, 0);
+        sink(heap, left - 1, 0);
+        join(tuple[first], tuple[heap[0].index], bins, next);
+        heap[0] = (weighed){-tuple[first][0].cost, first};
+        sink(heap, left - 1, 0);
     }
     for (int part = 0; part < bins; part++) {
-        int sequence = heap[0].parts[part].first;
+        int sequence = tuple[heap[0].index][part].first;
         for (; sequence >= 0; sequence = next[sequence]) {
             bin_of[sequence] = part;
         }
@@ -355,12 +339,9 @@ void model_pack_deal(const double *cost, int group_count, int group_size, arena 
 {
     const int count = group_count * group_size;
     const weighed *order = sorted(cost, count, scratch);
-    weighed *heap = arena_array(scratch, (size_t)group_count, sizeof *heap);
+    weighed *heap = empty_bins(group_count, scratch);
     int *members = arena_array(scratch, (size_t)group_count, sizeof *members);
     int open = group_count; // groups with room, a heap
-    for (int group = 0; group < group_count; group++) {
-        heap[group] = (weighed){0, group};
-    }
     for (int place = 0; place < count; place++) {
         const int group = heap[0].index;
         group_of[order[place].index] = group;

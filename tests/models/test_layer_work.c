@@ -146,7 +146,7 @@ TEST(latent_attention_multiplies_by_all_its_matrices)
     const model_layer_work backward =
         model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT);
 
-    assert_int_equal(forward.projection.flop, 2 * 300 * model_attention_weight_count(&config));
+    assert_int_equal(forward.projection.flop, 2 * 300 * model_mixer_weight_count(&config));
     assert_int_equal(forward.attention.flop, 100 * 100 * 16 * 3 * (192 + 128));
     assert_int_equal(backward.attention.flop, 100 * 100 * 16 * 3 * (3 * 192 + 2 * 128));
 }
