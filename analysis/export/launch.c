@@ -21,6 +21,8 @@ ana_launch ana_launch_of(const ana_setup *setup)
         .prediction_layer_count = has_model ? setup->model_costs.config.prediction_layer_count : 0,
         .global_batch = (int64_t)size * setup->microbatch_count * parallel.data *
                         (study->run.round_count > 0 ? study->run.round_count : 1),
+        .overlaps_reduction =
+            parallel.data > 1 && study->run.reduction_overlap != BAL_REDUCTION_EXPOSED,
     };
 }
 
@@ -94,7 +96,7 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     append_degree(out, form, "tensor-model-parallel-size", parallel->tensor, 1);
-    if (parallel->sequence) text_append(out, "    --sequence-parallel\n");
+    if (parallel->sequence && parallel->tensor > 1) text_append(out, "    --sequence-parallel\n");
     append_degree(out, form, "context-parallel-size", parallel->context, 1);
     append_degree(out, form, "expert-model-parallel-size", parallel->expert, 1);
     if (parallel->expert > 1) {
@@ -111,6 +113,7 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     append_degree(out, form, "global-batch-size", launch->global_batch, 0);
     TRY(append_recompute(launch, recompute, "Megatron-LM", out, err));
     text_append(out, sharding[parallel->sharding]);
+    if (launch->overlaps_reduction) text_append(out, "    --overlap-grad-reduce\n");
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "    --use-tp-pp-dp-mapping\n");
     }
@@ -139,7 +142,8 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     append_degree(out, form, "model.tensor_model_parallel_size", parallel->tensor, 0);
-    text_format(out, "model.sequence_parallel=%s\n", parallel->sequence ? "true" : "false");
+    text_format(out, "model.sequence_parallel=%s\n",
+                parallel->sequence && parallel->tensor > 1 ? "true" : "false");
     append_degree(out, form, "model.context_parallel_size", parallel->context, 0);
     append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
     append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);
@@ -154,6 +158,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);
     TRY(append_recompute(launch, recompute, "Megatron-Bridge", out, err));
     text_append(out, sharding[parallel->sharding]);
+    if (launch->overlaps_reduction) text_append(out, "ddp.overlap_grad_reduce=true\n");
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "dist.use_tp_pp_dp_mapping=true\n");
     }

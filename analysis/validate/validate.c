@@ -117,6 +117,8 @@ static status learn(ana_validation *validation, ana_correction *correction, erro
     for (int index = 0; index < settings->fit_count; index++) {
         ana_validated_run *run = &validation->rows[settings->fit_rows[index]];
         if (run->is_refused) continue;
+        TRY(ana_real_check_units(validation->runs, settings->fit_rows[index], run->measured_ns,
+                                 run->predicted_ns, err));
         run->is_learned = true;
         parts[learned] = run->parts;
         log_ratios[learned++] = log(run->measured_ns / run->predicted_ns);

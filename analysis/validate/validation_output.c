@@ -170,6 +170,21 @@ static void print_unsaid(const ana_real_runs *runs, text_buffer *out)
                            : "hardware and the sequence");
 }
 
+/// The first row that is off by more than a machine is.
+static void print_units(const ana_validation *validation, text_buffer *out)
+{
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        const ana_validated_run *run = &validation->rows[row];
+        error_message why = {0};
+        if (run->is_refused || run->plain_ns > 0) continue;
+        if (ana_real_check_units(validation->runs, row, run->measured_ns, run->predicted_ns,
+                                 &why) != STATUS_OK) {
+            text_format(out, "%s\n\n", why.message);
+            return;
+        }
+    }
+}
+
 void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
@@ -180,6 +195,7 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
                     summary->ambiguous_count);
     }
     print_unsaid(validation->runs, out);
+    print_units(validation, out);
     if (with_rows) print_rows(validation, out);
     text_format(out, "%s: %d %s predicted", validation->runs->source.path, summary->row_count,
                 summary->row_count == 1 ? "run" : "runs");

@@ -58,6 +58,7 @@ typedef struct ana_correction {
     uint64_t hash;              // of what was measured and played
     int refused_count;          // rows of its table that could not be modelled
     const char *refusal;        // of the first of them; NULL: none was
+    const char *ignored;        // columns of its table that are not read, with commas; "": none
 } ana_correction;
 
 enum { ANA_CORRECTION_RUNS_MAX = 1000 };
@@ -126,10 +127,17 @@ typedef struct ana_played_run {
 status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worker, arena *memory,
                      ana_played_run *played, error_message *err);
 
+/// Refuses a time that no machine is that far from: less than a tenth of the predicted one or more
+/// than a hundred times it. It is in another unit, or of another training.
+///
+/// @return STATUS_FORMAT naming the row's line
+status ana_real_check_units(const ana_real_runs *runs, int row, double measured_ns,
+                            double predicted_ns, error_message *err);
+
 /// Learns from those of the rows that can be modelled.
 ///
 /// @param rows [row_count]
-/// @return STATUS_INVALID if none can be; what ana_real_play returns
+/// @return STATUS_INVALID if none can be; what ana_real_play and ana_real_check_units return
 status ana_correction_learn(const ana_real_runs *runs, const int *rows, int row_count,
                             arena *memory, ana_correction *out, error_message *err);
 

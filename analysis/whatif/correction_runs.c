@@ -57,6 +57,18 @@ status ana_real_play(const ana_real_runs *runs, int row, ana_point_worker *worke
     return attempt(runs, row, worker, memory, played, err);
 }
 
+status ana_real_check_units(const ana_real_runs *runs, int row, double measured_ns,
+                            double predicted_ns, error_message *err)
+{
+    const double ratio = measured_ns / predicted_ns;
+    if (ratio >= 0.1 && ratio <= 100) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT,
+                     "%s:%d: measured %.4g ms, where %.4g ms are predicted: not in the unit that "
+                     "its column says?",
+                     runs->source.path, runs->source.lines[row], measured_ns / 1e6,
+                     predicted_ns / 1e6);
+}
+
 status ana_correction_learn(const ana_real_runs *runs, const int *rows, int count, arena *memory,
                             ana_correction *out, error_message *err)
 {
@@ -73,6 +85,8 @@ status ana_correction_learn(const ana_real_runs *runs, const int *rows, int coun
             if (refusal == NULL) refusal = played.refusal;
             continue;
         }
+        TRY(ana_real_check_units(runs, rows[row], played.measured.iteration_ns,
+                                 played.point.iteration_ns, err));
         const double times[] = {played.measured.iteration_ns, played.point.iteration_ns};
         hash = file_hash(hash, times, sizeof times);
         hash = file_hash(hash, played.parts.machine, sizeof played.parts.machine);
@@ -108,5 +122,7 @@ status ana_correction_open(const char *path, const char *renamed, const char *co
     for (int row = 0; row < from.row_count; row++) {
         rows[row] = row;
     }
-    return ana_correction_learn(&runs, rows, from.row_count, memory, out, err);
+    TRY(ana_correction_learn(&runs, rows, from.row_count, memory, out, err));
+    out->ignored = runs.ignored;
+    return STATUS_OK;
 }

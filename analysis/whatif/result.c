@@ -202,6 +202,9 @@ static void say_calibration(const ana_correction *calibration, text_buffer *word
         text_format(words, "; %d could not be modelled: %s", calibration->refused_count,
                     calibration->refusal);
     }
+    if (calibration->ignored[0] != '\0') {
+        text_format(words, "; columns of them that are not read: %s", calibration->ignored);
+    }
     text_append(words, ".");
 }
 

@@ -187,6 +187,10 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
     --use-tp-pp-dp-mapping
     --bf16 --fp8-format hybrid --fp8-recipe tensorwise
 )" ] || fail "options of a point: $(cat point.sh)"
+sed 's/"recompute":"selective"/&,"reduction_overlap":"backward"/' study.json >overlapped.json
+"$dynmo" export megatron overlapped.json --point 1 | grep -qx -- '    --overlap-grad-reduce' || fail 'reductions that hide'
+"$dynmo" export megatron-bridge overlapped.json --point 1 | grep -qx 'ddp.overlap_grad_reduce=true' ||
+    fail 'reductions that hide: megatron-bridge'
 sed 's/"selective"/"mlp"/' study.json >modules.json # which modules depends on the model
 refuse 2 'modules.json: recompute mlp: no option of Megatron-LM is known for it' modules.json --point 1
 cat >predicting.json <<'EOF'

@@ -102,6 +102,12 @@ sed 's/[]{}":[]/ /g; s/,/\n/g' taught | awk '
 "$dynmo" validate slow.csv --fit tp=1,2 |
     grep -q '^slow.csv: 6 runs predicted, from 6 that were measured: without them the mean error is 23.1 %$' ||
     fail '--fit: the answer'
+awk -F, -v OFS=, 'NR > 1 { $9 /= 1000 } 1' slow.csv >seconds.csv # in a column of milliseconds
+unit='seconds.csv:2: measured .* ms are predicted: not in the unit that its column says?$'
+"$dynmo" validate seconds.csv --fit tp=1 2>&1 | grep -q "^dynmo: $unit" || fail '--fit: times in another unit'
+"$dynmo" validate slow.csv --calibration seconds.csv 2>&1 | grep -q "^dynmo: $unit" ||
+    fail '--calibration: times in another unit'
+"$dynmo" validate seconds.csv --summary | grep -q "^$unit" || fail 'times in another unit'
 refuse 2 '--fit: bars are those of what the runs teach: without --draws' slow.csv --fit tp=1 --draws 20
 refuse 2 "--fit: no row has 'tp' = 3" slow.csv --fit tp=3
 # So does another table, under the same constants; runs of it are not predicted.
