@@ -93,6 +93,15 @@ static bool has_trace(const ana_check *check)
     return check->plan->is_trace || check->measured->is_trace;
 }
 
+/// Whether an op that one side alone has in a pair of iterations took no time on the other: a layer
+/// that was frozen, or left out.
+static bool may_be_gone(const ana_check *check, const ana_check_quantity *quantity,
+                        const ana_check_pair *pair)
+{
+    return quantity->group == ANA_CHECK_OP && check->plan->is_by_layer &&
+           check->measured->is_by_layer && pair->plan_sample >= 0 && pair->measured_sample >= 0;
+}
+
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
     const ana_check_pair *pairs = check->pairs;
@@ -111,7 +120,12 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
         double planned = 0;
         double measured = 0;
         if (!is_of_any_plan && !pairs[pair].same_plan) continue;
-        if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
+        const bool is_planned = value_at(quantity, &one, &planned);
+        const bool is_measured = value_at(quantity, &other, &measured);
+        if (!is_planned && !is_measured) continue;
+        if (is_planned != is_measured && !may_be_gone(check, quantity, &pairs[pair])) continue;
+        if (!is_planned) planned = 0;
+        if (!is_measured) measured = 0;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));
         out.iteration[out.count] = check->plan->iterations[one.row].iteration;

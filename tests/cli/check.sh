@@ -191,4 +191,10 @@ refuse 2 "idle.db, trace 'idle': iteration 0 takes no time" --plan idle.db --mea
 refuse 2 "one.db: no trace 'none'; did you mean 'one'?" --plan one.db:none --measured other.db
 refuse 2 "costs.db, trace 'gpt-freezing-cpu' has 16 layers, the plan of the other side 26" \
     --plan costs.db --measured run.db
+
+# What a layer stops doing departs: its backward, where it is frozen.
+"$dynmo" check --plan "$root/traces/recorded/cpu-dense.db.gz" \
+    --measured "$root/traces/recorded/cpu-freezing.db.gz" >frozen 2>/dev/null
+[ $? -eq 4 ] || fail 'layers that are frozen: exit code'
+grep -q '^DEPARTS, first the B of layer 0 from iteration 15 on: 0 ns instead' frozen || fail "frozen: $(cat frozen)"
 exit $failed
