@@ -267,8 +267,9 @@ void ana_explanation_write_text(const ana_explanation *explanation, text_buffer 
     if (explanation->count == 0) {
         text_format(out,
                     "\nNothing that the table leaves open explains its times much better (%d rows "
-                    "played).\n",
-                    explanation->row_count);
+                    "played%s).\n",
+                    explanation->row_count,
+                    explanation->row_count < FEW_ROWS ? ", few to tell by" : "");
         return;
     }
     text_append(out, "\nThe table leaves open, and its times are explained best with, --set ");
