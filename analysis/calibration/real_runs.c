@@ -220,7 +220,11 @@ const char *ana_real_text(const ana_real_runs *runs, int row, ana_real_column co
 
 bool ana_real_says(const ana_real_runs *runs, ana_real_column column)
 {
-    return runs->column[column] >= 0 || runs->constant[column] != NULL;
+    int row = 0;
+    while (row < runs->source.row_count && ana_real_text(runs, row, column)[0] == '\0') {
+        row++;
+    }
+    return row < runs->source.row_count;
 }
 
 /// Puts path and line before what was wrong with a cell.

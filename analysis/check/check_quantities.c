@@ -58,7 +58,7 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
         ns = observed->work_ns[(int64_t)at->sample * observed->rank_count + quantity->rank];
         if (ns >= 0 && quantity->group == ANA_CHECK_IDLE) ns = makespan_ns(at) - ns;
     }
-    *value = (double)ns;
+    if (ns >= 0) *value = (double)ns;
     return ns >= 0;
 }
 
@@ -124,8 +124,6 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
         const bool is_measured = value_at(quantity, &other, &measured);
         if (!is_planned && !is_measured) continue;
         if (is_planned != is_measured && !may_be_gone(check, quantity, &pairs[pair])) continue;
-        if (!is_planned) planned = 0;
-        if (!is_measured) measured = 0;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));
         out.iteration[out.count] = check->plan->iterations[one.row].iteration;

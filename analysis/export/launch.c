@@ -7,6 +7,7 @@ ana_launch ana_launch_of(const ana_setup *setup)
     const ana_study *study = setup->study;
     const bool has_model = setup->model_costs.shape.sequence_length > 0;
     model_parallel parallel = model_parallel_filled(study->parallel);
+    parallel.sequence = parallel.sequence && parallel.tensor > 1; // else there is nothing to divide
     if (has_model) { // as chosen where the study does not say
         parallel.expert_deduplication = setup->model_costs.shape.parallel.expert_deduplication;
     }
@@ -96,7 +97,7 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     append_degree(out, form, "tensor-model-parallel-size", parallel->tensor, 1);
-    if (parallel->sequence && parallel->tensor > 1) text_append(out, "    --sequence-parallel\n");
+    if (parallel->sequence) text_append(out, "    --sequence-parallel\n");
     append_degree(out, form, "context-parallel-size", parallel->context, 1);
     append_degree(out, form, "expert-model-parallel-size", parallel->expert, 1);
     if (parallel->expert > 1) {
@@ -142,8 +143,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     append_degree(out, form, "model.tensor_model_parallel_size", parallel->tensor, 0);
-    text_format(out, "model.sequence_parallel=%s\n",
-                parallel->sequence && parallel->tensor > 1 ? "true" : "false");
+    text_format(out, "model.sequence_parallel=%s\n", parallel->sequence ? "true" : "false");
     append_degree(out, form, "model.context_parallel_size", parallel->context, 0);
     append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
     append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);

@@ -161,15 +161,6 @@ static bool all_pay(const settings_search *search, const hypothesis *of)
     return true;
 }
 
-static bool says(const ana_real_runs *runs, ana_real_column column)
-{
-    int row = 0;
-    while (row < runs->source.row_count && ana_real_text(runs, row, column)[0] == '\0') {
-        row++;
-    }
-    return row < runs->source.row_count;
-}
-
 /// Takes rows evenly among those of the table, and of them what can be modelled.
 static status choose_rows(settings_search *search, error_message *err)
 {
@@ -228,8 +219,8 @@ status ana_explain(const ana_real_runs *runs, ana_explanation *out, error_messag
     if (search.row_count < ROWS_MIN || !weigh(&search, &search.defaults)) return STATUS_OK;
     for (int choice = 0; choice < CHOICES; choice++) {
         const ana_real_column column = choices[choice].column;
-        search.is_open[choice] =
-            !says(runs, column) && (column != ANA_REAL_SHARDING || !says(runs, ANA_REAL_FSDP));
+        const bool is_fsdp = column == ANA_REAL_SHARDING && ana_real_says(runs, ANA_REAL_FSDP);
+        search.is_open[choice] = !ana_real_says(runs, column) && !is_fsdp;
     }
     search_settings(&search);
     out->error_before = out->error_after = search.defaults.error;

@@ -134,10 +134,10 @@ static int64_t wait_of(const bal_joint_layers *layers, bal_joint_shape shape, ho
                        bal_joint_cost first, bal_joint_cost second, int64_t room, int64_t forth_ns)
 {
     const int second_stage = last_stage(layers, shape, held.rank);
-    const int behind = layers->rank_count * shape.chunk_count - 1 - second_stage;
+    const int after = layers->rank_count * shape.chunk_count - 1 - second_stage;
     const int last_end = shape.chunk_count == 1 ? held.end : held.second_end;
     const int64_t back_ns =
-        way(layers, layers->input_before, last_end, layers->layer_count, behind, behind);
+        way(layers, layers->input_before, last_end, layers->layer_count, after, after);
     const int64_t wait = forth_ns + back_ns - forwards_within(layers, first, second, room);
     if (shape.chunk_count == 1) return max_of(0, wait);
     const int between = second_stage - held.rank - 1;
@@ -171,14 +171,14 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
     const bool lacks_second = shape.chunk_count == 2 && held.second_begin == held.second_end;
     if (held.begin == held.end || lacks_second) return head + work;
 
-    const int behind = layers->rank_count * shape.chunk_count - 1 - rank;
-    const int crossings = behind - turns_of(shape);
+    const int after = layers->rank_count * shape.chunk_count - 1 - rank;
+    const int crossings = after - turns_of(shape);
     const int64_t forth = first.forward_ns +
-                          way(layers, layers->forward_before, held.end, count, behind, crossings) +
+                          way(layers, layers->forward_before, held.end, count, after, crossings) +
                           fixed_of(layers, rank + 1, layers->rank_count);
     const int64_t wait = wait_of(layers, shape, held, first, second, room, forth);
     const int64_t stay = forth +
-                         way(layers, layers->input_before, held.end, count, behind, crossings) +
+                         way(layers, layers->input_before, held.end, count, after, crossings) +
                          first.input_ns;
     return max_of(head + wait + work, slots_bound(layers, first, room, head, tail, stay));
 }
@@ -262,7 +262,7 @@ static void extend(bound_probe *probe, int rank, int begin)
     const int count = probe->layers->layer_count;
     const int near = probe->reach[cell(probe, rank, begin)];
     const int ranks_left = probe->layers->rank_count - 1 - rank;
-    const int first_left = ranks_left * probe->first_min; // layers that the ranks behind need
+    const int first_left = ranks_left * probe->first_min; // layers that later ranks need
     const int second_left = ranks_left * probe->second_min;
     const int least_far = near + probe->second_min;
     const bool is_double = probe->shape.chunk_count == 2;

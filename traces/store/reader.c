@@ -333,8 +333,8 @@ static status add_row(load_sums *sums, const trace_load *load, error_message *er
     const int layer = load->layer;
     if (!sums->seen[column]) sums->seen_count++;
     sums->seen[column] = true;
-    if (load->time_ns[TRACE_OP_BACKWARD] >= 0 && info->backward_split < 0)
-        loads->is_full[layer] = true;
+    const bool is_full = load->time_ns[TRACE_OP_BACKWARD] >= 0 && info->backward_split < 0;
+    if (is_full) loads->is_full[layer] = true;
     const bool fits = add(&loads->forward_ns[layer], recorded(load->time_ns[TRACE_OP_FORWARD])) &&
                       add(&loads->backward_input_ns[layer], input_ns) &&
                       add(&loads->backward_weight_ns[layer], weight_ns) &&
