@@ -145,6 +145,17 @@ static size_t utf8_length(const char *text, size_t room)
     return is_overlong || is_none ? 0 : length;
 }
 
+/// Files of other kinds are told by how they begin.
+static status check_kind(const char *name, const char *bytes, size_t length, error_message *err)
+{
+    static const char sqlite[] = "SQLite format 3";
+    const bool is_sqlite = length >= strlen(sqlite) && memcmp(bytes, sqlite, strlen(sqlite)) == 0;
+    const bool is_gzip = length >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
+    if (!is_sqlite && !is_gzip) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s: is %s, not JSON", name,
+                     is_sqlite ? "a SQLite file" : "compressed by gzip");
+}
+
 static status check_encoding(const char *name, const char *bytes, size_t length, error_message *err)
 {
     for (size_t at = 0; at < length;) {
@@ -276,6 +287,7 @@ static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 status json_open_bytes(const char *name, const char *bytes, size_t length, json_document **document,
                        error_message *err)
 {
+    TRY(check_kind(name, bytes, length, err));
     TRY(check_encoding(name, bytes, length, err));
     TRY(check_text(name, bytes, length, err));
     const char *end = NULL;

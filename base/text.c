@@ -370,6 +370,18 @@ static int edit_distance(const char *a, const char *b)
     return row[length_b];
 }
 
+/// The shortest name that word begins, or NULL.
+static const char *shortest_beginning(const char *word, const char *const *names, int name_count)
+{
+    const char *shortest = NULL;
+    for (int name = 0; strlen(word) > 1 && name < name_count; name++) {
+        const bool begins = strncmp(word, names[name], strlen(word)) == 0;
+        const bool is_shorter = shortest == NULL || strlen(names[name]) < strlen(shortest);
+        if (begins && is_shorter) shortest = names[name];
+    }
+    return shortest;
+}
+
 const char *text_nearest(const char *word, const char *const *names, int name_count)
 {
     const char *nearest = NULL;
@@ -381,7 +393,7 @@ const char *text_nearest(const char *word, const char *const *names, int name_co
             nearest_distance = distance;
         }
     }
-    return nearest;
+    return nearest != NULL ? nearest : shortest_beginning(word, names, name_count);
 }
 
 const char *text_suggestion(const char *word, const char *const *names, int name_count,

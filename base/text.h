@@ -72,8 +72,8 @@ text_words text_size(int64_t bytes);   ///< with a binary unit: "1.50 GiB"
 /// The index of a word among names; name_count: it is none of them.
 int text_find(const char *word, const char *const *names, int name_count);
 
-/// The name in names that is closest to word; NULL if none is close (more than a third of the
-/// letters differ).
+/// The name in names that is closest to word, or the shortest that begins with it; NULL if none is
+/// close (more than a third of the letters differ) or begins so.
 const char *text_nearest(const char *word, const char *const *names, int name_count);
 
 enum { TEXT_SUGGESTION_BYTES = 200 };

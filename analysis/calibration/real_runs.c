@@ -193,15 +193,16 @@ status ana_real_runs_read(const table *from, const char *renamed, const char *co
     for (int column = 0; column < ANA_REAL_COLUMN_COUNT; column++) {
         TRY(find_column(&runs, column, err));
     }
+    runs.ignored = list_ignored(&runs, memory);
     if (runs.column[ANA_REAL_MEASURED_MS] < 0 && runs.column[ANA_REAL_MEASURED_S] < 0 &&
         runs.column[ANA_REAL_TOKENS_PER_S] < 0) {
         return error_set(err, STATUS_FORMAT,
                          "%s: no column says what was measured: measured_ms, measured_s or "
-                         "tokens_per_s_per_gpu",
-                         from->path);
+                         "tokens_per_s_per_gpu%s%.200s",
+                         from->path, runs.ignored[0] != '\0' ? "; columns that are not read: " : "",
+                         runs.ignored);
     }
     read_names(&runs, memory);
-    runs.ignored = list_ignored(&runs, memory);
     *out = runs;
     return STATUS_OK;
 }

@@ -164,7 +164,11 @@ static status write_gpt(const ana_real_runs *runs, int row, const real_sizes *si
     TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
     TRY(ana_real_int(runs, row, ANA_REAL_HIDDEN, 1, COUNT_MAX, 0, &hidden, err));
     if (layers == 0 || hidden == 0) {
-        return refuse(runs, row, err, "neither model nor layers and hidden_size", "");
+        return refuse(runs, row, err,
+                      runs->ignored[0] == '\0'
+                          ? "neither model nor layers and hidden_size"
+                          : "neither model nor layers and hidden_size; columns that are not read:",
+                      runs->ignored);
     }
     TRY(ana_real_int(runs, row, ANA_REAL_HEADS, 1, COUNT_MAX, hidden >= 64 ? hidden / 64 : 1,
                      &heads, err));

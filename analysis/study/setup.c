@@ -16,13 +16,54 @@ static int64_t replica_gpus(const ana_study *study)
     return (int64_t)study->stage_count * study->parallel.tensor * study->parallel.context;
 }
 
+/// The multiple of unit nearest to the global batch; the batch itself where it is none within the
+/// tolerance.
+static int64_t nearest_batch(const ana_study *study, int64_t unit)
+{
+    const int64_t wanted = study->global_batch;
+    const int64_t nearest = (wanted + unit / 2) / unit * unit;
+    const double off = (double)llabs(nearest - wanted);
+    return nearest > 0 && off <= study->batch_tolerance * (double)wanted ? nearest : wanted;
+}
+
+/// Sequences of one microbatch of each of the replicas.
+static int64_t sequences_together(const ana_study *study, int64_t replicas)
+{
+    const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
+    return size * replicas * study->run.round_count;
+}
+
+/// The batch that so many replicas divide; 0 where there is none within the tolerance.
+static int64_t divided_batch(const ana_study *study, int64_t replicas)
+{
+    const int64_t together = sequences_together(study, replicas);
+    // Interleaved schedules want a multiple of the stages.
+    int64_t batch = nearest_batch(study, together * study->stage_count);
+    if (batch % together != 0) batch = nearest_batch(study, together);
+    return batch % together == 0 ? batch : 0;
+}
+
+/// As many replicas as the GPUs make and the batch divides among; all where it divides among none.
+static int64_t replicas_that_fill(const ana_study *study, int64_t most)
+{
+    if (study->global_batch == 0) return most;
+    const double largest_batch = (1 + study->batch_tolerance) * study->global_batch;
+    const int64_t fed = (int64_t)(largest_batch / (double)sequences_together(study, 1));
+    for (int64_t replicas = most < fed ? most : fed; replicas > 0; replicas--) {
+        if (divided_batch(study, replicas) > 0) return replicas;
+    }
+    return most;
+}
+
 static status count_replicas(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
     const int64_t gpus = replica_gpus(study);
     if (study->gpu_count == 0) return STATUS_OK;
-    const int64_t replicas = study->fills_cluster ? study->gpu_count / gpus : study->parallel.data;
-    if (replicas == 0 || replicas * gpus > study->gpu_count) {
+    const int64_t most = study->gpu_count / gpus;
+    const int64_t replicas =
+        study->fills_cluster ? replicas_that_fill(study, most) : study->parallel.data;
+    if (replicas == 0 || replicas > most) {
         return error_set(err, STATUS_INFEASIBLE,
                          "%s: cluster.gpus: data %" PRId64
                          " x tensor %d x context %d x pipeline %d "
@@ -40,31 +81,19 @@ static status count_replicas(ana_setup *setup, error_message *err)
     }
     study->parallel.data = (int)replicas;
     model_assume(&study->inputs, "training.data_parallel.filled", MODEL_ORIGIN_GIVEN, NULL,
-                 "%d replicas on %" PRId64 " of %d GPUs", (int)replicas, replicas * gpus,
-                 study->gpu_count);
+                 "%d replicas on %" PRId64 " of %d GPUs%s", (int)replicas, replicas * gpus,
+                 study->gpu_count, replicas < most ? ", the most that divide the batch" : "");
     return STATUS_OK;
-}
-
-/// The multiple of unit nearest to the global batch; the batch itself where it is none within the
-/// tolerance.
-static int64_t nearest_batch(const ana_study *study, int64_t unit)
-{
-    const int64_t wanted = study->global_batch;
-    const int64_t nearest = (wanted + unit / 2) / unit * unit;
-    const double off = (double)llabs(nearest - wanted);
-    return nearest > 0 && off <= study->batch_tolerance * (double)wanted ? nearest : wanted;
 }
 
 static status count_microbatches(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
-    const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
-    const int64_t together = (int64_t)size * study->parallel.data * study->run.round_count;
     if (study->global_batch == 0) return STATUS_OK;
-    // Interleaved schedules want a multiple of the stages.
-    int64_t batch = nearest_batch(study, together * study->stage_count);
-    if (batch % together != 0) batch = nearest_batch(study, together);
-    if (batch % together != 0) {
+    const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
+    const int64_t together = sequences_together(study, study->parallel.data);
+    const int64_t batch = divided_batch(study, study->parallel.data);
+    if (batch == 0) {
         return error_set(err, STATUS_INFEASIBLE,
                          "%s: training.global_batch: %d sequences are not divisible by data %d x "
                          "microbatch_size %d%s = %" PRId64,

@@ -183,9 +183,21 @@ static status add_default_rows(const ana_reading *reading, json_value place)
     return STATUS_OK;
 }
 
-ANA_READER(ana_read_rows)
+/// Says of a split that is given whether no row takes it.
+static void note_split(const ana_reading *reading)
 {
-    if (json_is_missing(value)) return add_default_rows(reading, value);
+    ana_study *study = reading->study;
+    bool is_taken = study->layers_per_stage == NULL;
+    for (int row = 0; row < study->balancing_count; row++) {
+        is_taken = is_taken || strcmp(study->balancings[row].balancer->name, "given") == 0;
+    }
+    if (is_taken) return;
+    model_assume(&study->inputs, "pipeline.layers_per_stage.used", MODEL_ORIGIN_GIVEN, NULL,
+                 "by no row: only the balancer `given` takes it");
+}
+
+static status read_listed_rows(const ana_reading *reading, json_value value)
+{
     if (json_is_object(value)) return read_row(reading, value, 0);
     const int count = json_count(value);
     if (!json_is_array(value) || count < 1 || count > ANA_BALANCINGS_MAX) {
@@ -195,5 +207,13 @@ ANA_READER(ana_read_rows)
     for (int index = 0; index < count; index++) {
         TRY(read_row(reading, json_element(value, index), index));
     }
+    return STATUS_OK;
+}
+
+ANA_READER(ana_read_rows)
+{
+    if (json_is_missing(value)) return add_default_rows(reading, value);
+    TRY(read_listed_rows(reading, value));
+    note_split(reading);
     return STATUS_OK;
 }

@@ -114,8 +114,9 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
     text_format(&words,
                 " (seed %" PRIu64
                 ") at the best %d points that differ and the study as written. 9 of 10 draws lie "
-                "between low and high; `behind` is the difference to the first point in the same "
-                "draw. Points of one group cannot be told apart: 9 of 10 draws of their difference "
+                "between low and high, their median comes before; `behind` is the difference to "
+                "the first point in the same draw; memory is not drawn. Points of one group cannot "
+                "be told apart: 9 of 10 draws of their difference "
                 "hold 0.",
                 uncertainty->seed, uncertainty->point_count);
     if (certainty->beyond_count > 0) {

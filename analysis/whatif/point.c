@@ -237,9 +237,9 @@ static status refuse_memory(ana_point_worker *worker, const bal_training_result 
     point->rank = rank;
     point->missing_bytes = missing;
     error_set(&inner, STATUS_INFEASIBLE,
-              "out of memory on rank %d by %" PRId64 " bytes: it needs %" PRId64
-              ", a GPU has %" PRId64,
-              rank, missing, result->peak_memory_bytes[rank] + working, limit + working);
+              "out of memory on rank %d by %s: it needs %s, a GPU has %s", rank,
+              text_size(missing).text, text_size(result->peak_memory_bytes[rank] + working).text,
+              text_size(limit + working).text);
     return refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, &inner, point, err);
 }
 
@@ -306,7 +306,7 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
     point->cost = price < 0 ? -1 : point->gpu_hours * price;
 }
 
-/// What the model computes of a step, three times its forward, over the GPUs that work.
+/// What the model computes of a step, three times its forward, over the GPUs that are paid for.
 static void fill_flop(const ana_setup *setup, ana_point *point)
 {
     const ana_study *study = setup->study;
@@ -317,8 +317,9 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
         forward += (double)costs->flop[MODEL_PASS_FORWARD][row];
     }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
-    point->flop_per_s = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /
-                        (point->iteration_ns * study->stage_count);
+    const double of_working = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /
+                              (point->iteration_ns * study->stage_count);
+    point->flop_per_s = of_working * point->used_gpu_count / point->gpu_count;
     point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
 }
 

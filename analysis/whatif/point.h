@@ -32,7 +32,7 @@ typedef struct ana_point {
                                // reserve included
     int64_t reserve_bytes;     // of it, what no tensor has
     int64_t free_bytes;        // that it leaves of the limit; -1: there is none
-    double flop_per_s;         // of the model on each GPU that works, without what is recomputed;
+    double flop_per_s;         // of the model over the GPUs, without what is recomputed;
                                // 0: not known (of a trace, or under a case of dynamism)
     double flop_share;         // the same of the GPU's rate for dense products (MFU)
     double bubble_ratio;       // idle over total of the pipelines, over the run

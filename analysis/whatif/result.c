@@ -215,7 +215,9 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
     const ana_point *best = &study->points[study->standing.order[0]];
     if (drawn == NULL) return;
     const ana_error_bar *bar = &drawn->bars[ANA_BAR_ITERATION_NS];
-    text_format(out, "; times may be off by %+.0f to %+.0f %%",
+    text_format(out,
+                study->is_modelled ? "; times may be off by %+.0f to %+.0f %%"
+                                   : "; recorded times as they are, the rest by %+.1f to %+.1f %%",
                 100 * (bar->low / best->iteration_ns - 1),
                 100 * (bar->high / best->iteration_ns - 1));
     if (study->is_modelled && (study->calibration == NULL || study->is_beyond_calibration)) {
@@ -325,8 +327,13 @@ static status print_inputs(const ana_whatif *study, text_buffer *out, error_mess
     text_buffer changes = {.memory = scratch};
     ana_whatif_changes(study, study->standing.order[0], &changes);
     TRY(ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err));
+    model_assumption_list inputs = ana_point_worker_study(worker)->inputs;
+    if (study->token_count == 0 && study->points[study->standing.order[0]].train_ns > 0) {
+        model_assume(&inputs, "training.tokens", MODEL_ORIGIN_ASSUMED, NULL, "%s",
+                     ana_short_number(ANA_TOKENS_DEFAULT).text);
+    }
     text_append(out, "\n");
-    ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
+    ana_inputs_print(&inputs, out);
     arena_reset(scratch);
     return STATUS_OK;
 }

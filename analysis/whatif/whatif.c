@@ -1,6 +1,7 @@
 #include "analysis/whatif/whatif.h"
 
 #include "analysis/whatif/certainty.h"
+#include "analysis/whatif/result.h"
 
 #include "base/file.h"
 
@@ -8,8 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NS_PER_DAY (24 * 3.6e12)
 
 /// Opens the study with these values, to see its form.
 static status check_values(const ana_whatif *study, const int *value, ana_point_worker *worker,
@@ -277,8 +276,8 @@ static void hold_to_limits(ana_whatif *study)
         char message[160];
         if (point->refusal != ANA_REFUSAL_NONE) continue;
         if (exceeds(point->train_ns, study->deadline_ns)) {
-            snprintf(message, sizeof message, "trains for %.4g d, the deadline is %.4g d",
-                     point->train_ns / NS_PER_DAY, study->deadline_ns / NS_PER_DAY);
+            snprintf(message, sizeof message, "trains for %s, the deadline is %s",
+                     ana_long_time(point->train_ns).text, ana_long_time(study->deadline_ns).text);
         } else if (study->budget > 0 && point->cost < 0) {
             snprintf(message, sizeof message, "has no price");
         } else if (exceeds(point->cost, study->budget)) {
@@ -333,15 +332,18 @@ static status count_refusals(ana_whatif *study, error_message *err)
     if (counts[ANA_REFUSAL_NONE] > 0) return STATUS_OK;
     const ana_refusal reason = nearest_refusal(counts);
     const ana_point *point = &study->points[nearest[reason]];
-    char example[64] = "as";
+    text_buffer example = {.memory = study->memory};
     if (isfinite(shortfall(study, point))) {
-        snprintf(example, sizeof example, "by least at point %" PRId64 ":",
-                 ana_whatif_number(study, nearest[reason]));
+        text_append(&example, "by least ");
+        ana_name_point(study, nearest[reason], &example);
+        text_append(&example, ":");
+    } else {
+        text_append(&example, "as");
     }
     return error_set(err, STATUS_INFEASIBLE,
-                     "%s: none of %" PRId64 " points can be played; %" PRId64 ": %s, %s %.250s",
+                     "%s: none of %" PRId64 " points can be played; %" PRId64 ": %s, %.220s %.170s",
                      study->path, study->matrix.point_count, counts[reason],
-                     ana_refusal_names[reason], example, point->message);
+                     ana_refusal_names[reason], example.bytes, point->message);
 }
 
 status ana_whatif_finish(ana_whatif *study, error_message *err)

@@ -38,6 +38,19 @@ static status choose_learning(const cli_arguments *arguments, const table *from,
                                opened, err);
 }
 
+/// @return STATUS_INVALID where no row could be modelled, with the reason of the first
+static status check_predicted(const ana_validation *validation, error_message *err)
+{
+    const ana_validation_summary *summary = &validation->summary;
+    const int count = validation->runs->source.row_count;
+    for (int row = 0; summary->row_count == 0 && row < count; row++) {
+        if (!validation->rows[row].is_refused) continue;
+        return error_set(err, STATUS_INVALID, "%s: none of its runs could be modelled; row %d: %s",
+                         validation->runs->source.path, row + 1, validation->rows[row].message);
+    }
+    return STATUS_OK;
+}
+
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
@@ -63,6 +76,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
     cli_spread_unwatch(&spread);
     TRY(result);
+    TRY(check_predicted(&validation, err));
     if (cli_has(arguments, "--explain")) validation.explanation = &explanation;
     if (cli_has(arguments, "--json")) {
         ana_validation_write_json(&validation, out);

@@ -105,6 +105,8 @@ TEST(the_nearest_name_is_offered_only_if_it_is_near)
 
     assert_string_equal(text_nearest("zbh1", names, 4), "zb-h1");
     assert_string_equal(text_nearest("interleaved1f1b", names, 4), "interleaved-1f1b");
+    assert_string_equal(text_nearest("inter", names, 4), "interleaved-1f1b");
+    assert_null(text_nearest("i", names, 4));
     assert_null(text_nearest("chimera", names, 4));
     assert_string_equal(text_suggestion("zbh1", names, 4, suggestion), "; did you mean 'zb-h1'?");
     assert_string_equal(text_suggestion("chimera", names, 4, suggestion),

@@ -272,7 +272,7 @@ file() { # file STDERR CONTENT
 file ':1: not valid JSON' '{"forward_ns":[1,1'
 file ': not an object' '[1,1]'
 file ': forward_ns: needs an array of times, one per layer' '{}'
-file ": unknown key 'forward'" '{"forward":[1,1]}'
+file ": unknown key 'forward'; did you mean 'forward_ns'?" '{"forward":[1,1]}'
 file ': forward_ns[1]: -1 is outside [0, 9007199254740992]' '{"forward_ns":[1,-1]}'
 file ':1: forward_ns: integer 9007199254740993 exceeds 2^53 = 9007199254740992' '{"forward_ns":[9007199254740993]}'
 file ': backward_input_ns: has 1 entries, needs 2' '{"forward_ns":[1,1],"backward_input_ns":[1]}'

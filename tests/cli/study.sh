@@ -100,6 +100,22 @@ fi
 study ',"vary":{"cluster.gpus":[4,8]},"cluster":{"gpus":-1}'
 refuse 2 "s.json: what the axis 'cluster.gpus' replaces: s.json: cluster.gpus: -1 is outside [1, 16777216]" s.json
 
+# Replicas that fill the cluster are the most that the batch divides among; what all GPUs do counts
+# those without work; a point that nearly was is told by its settings.
+study ',"cluster":{"gpus":7}'
+sed -i 's/"microbatches":8/"global_batch":100,"data_parallel":"fill"/; s/"stages":4/"stages":1/' s.json
+"$dynmo" study s.json --draws 0 >filled || fail 'replicas that fill'
+tr '\n' ' ' <filled | grep -q 'on 7 *GPUs, of which 5 have work' || fail 'replicas that the batch divides among'
+grep -q 'training.data_parallel.filled *5 replicas on 5 of 7 GPUs, the most that divide the batch' filled ||
+    fail 'replicas that fill are said'
+sed 's/"global_batch":100/"global_batch":35/' s.json >all.json
+"$dynmo" study all.json --draws 0 --json >all.out && "$dynmo" study s.json --draws 0 --json >some.out || fail '7 and 5'
+python3 - <<'END' || fail 'the share of all GPUs'
+import json
+every, some = (json.load(open(name))["points"][0] for name in ("all.out", "some.out"))
+assert abs(some["mfu"] / every["mfu"] - some["tokens_per_s"] / every["tokens_per_s"]) < 1e-6, (every, some)
+END
+
 # Studies that are made: written once, and what they play is what is in the file.
 mkdir made && cd made || exit 1
 "$dynmo" study --model gpt2 --gpu h100-sxm --gpus 8 --tokens 100B --global-batch 16 --draws 0 >first 2>err || fail "--model: $(cat err)"
@@ -151,7 +167,7 @@ costs = sorted(p["cost"] for p in whole)
 code, held, _ = study("--budget", str(costs[10]))
 assert sum("train_s" in p for p in held["points"]) == sum(c <= costs[10] for c in costs), "a budget"
 code, _, said = study("--budget", "0.01")
-assert code == 3 and "beyond the deadline or the budget, by least at point " in said, said
+assert code == 3 and "beyond the deadline or the budget, by least point " in said, said
 assert f"costs {costs[0]:.0f} USD, the budget is 0" in said, said
 END
 refuse 2 "--deadline: 'soon' is not a number" fewer.json --deadline soon

@@ -161,6 +161,17 @@ echo 'tp
 1' >unmeasured.csv
 refuse 2 'unmeasured.csv: no column says what was measured: measured_ms, measured_s or tokens_per_s_per_gpu' \
     unmeasured.csv
+echo 'model;gbs;measured_ms
+gpt2;8;5' >semicolons.csv
+refuse 2 'semicolons.csv: no column says what was measured: measured_ms, measured_s or tokens_per_s_per_gpu; columns that are not read: model;gbs;measured_ms' \
+    semicolons.csv
+echo 'modle,gbs,measured_ms
+gpt2,8,5' >modle.csv
+refuse 2 'modle.csv:2: neither model nor layers and hidden_size; columns that are not read: modle' modle.csv
+echo 'model,pp,gbs,sequence,measured_ms
+gpt2,64,64,1024,5' >deep.csv
+refuse 2 'deep.csv: none of its runs could be modelled; row 1: more stages than layers: pipeline.stages: 64 stages of 1 chunks need at least 64 layers, there are 14' deep.csv
+refuse 1 "dgxc: no such file, and no shipped table is named so; did you mean 'dgxc-2025'?" dgxc
 echo 'model,gbs,loss,measured_ms
 gpt2,8,eagre,5' >loss.csv
 "$dynmo" validate loss.csv --draws 0 >out 2>err
