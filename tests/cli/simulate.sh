@@ -47,7 +47,7 @@ sed 's/4,4,3,3/5,3,3,5/' given.json >counted.json
 sed 's/4,4,3,3/4,4,4,3/' given.json >wrong.json
 # A split that no row takes is said to be none's.
 sed 's/}$/,"balancing":[{"balancer":"even"}]}/' given.json >untaken.json
-"$dynmo" simulate untaken.json | grep -q 'pipeline.layers_per_stage.used *by no row: only the balancer `given` takes it' ||
+"$dynmo" simulate untaken.json | grep -q 'pipeline.layers_per_stage.used *by no row: only the balancer .given. takes it' ||
     fail 'a split that no row takes'
 refused='wrong.json: pipeline.layers_per_stage: 15 layers in 4 stages, where there are 14 in 4'
 expect 2 '' "dynmo: $refused" simulate wrong.json
