@@ -286,8 +286,8 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
 
 /// Appends the page for people, or one JSON object ("dynmo-diagnosis/1").
 ///
-/// @param trace_path of the store as the reader calls it, for commands; NULL: of counts
-void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out);
+/// @param is_recorded its layers were: the best kept split is also shown as a plan for frameworks
+void ana_diagnosis_print(const ana_diagnosis *diagnosis, bool is_recorded, text_buffer *out);
 void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out);
 
 // Tokens per expert that a run of Megatron-LM has left: which files there are, and what they are

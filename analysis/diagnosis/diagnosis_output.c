@@ -2,6 +2,8 @@
 /// programs: "dynmo-diagnosis/1".
 #include "analysis/diagnosis/diagnosis.h"
 
+#include "balance/plan.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -185,8 +187,29 @@ static ana_iteration_names names_of(const ana_diagnosis *of)
                                  .offset = of->setup->first_iteration};
 }
 
+/// The best kept split as a plan file.
+static void print_kept_plan(const ana_diagnosis *of, text_buffer *out)
+{
+    const ana_setup *setup = of->setup;
+    int ranks[BAL_RANKS_MAX];
+    for (int rank = 0; rank < setup->stage_count; rank++) {
+        ranks[rank] = rank;
+    }
+    const bal_plan plan = {.first_layer = of->kept_first_layer,
+                           .rank_count = setup->stage_count,
+                           .chunk_count = 1,
+                           .schedule = setup->study->run.schedule,
+                           .microbatch_count = setup->microbatch_count,
+                           .stage_ranks = ranks,
+                           .data_parallel = 1,
+                           .embedding = setup->embedding,
+                           .head = setup->head};
+    json_writer writer = json_writer_init(out);
+    bal_plan_write(&plan, &writer);
+}
+
 /// The splits behind the gains: what is set now, what is to be set, and when.
-static void print_splits(const ana_diagnosis *of, const char *trace_path, text_buffer *out)
+static void print_splits(const ana_diagnosis *of, bool is_recorded, text_buffer *out)
 {
     ana_split_step kept = {.stage_count = of->setup->stage_count,
                            .first_layer = (int *)of->kept_first_layer};
@@ -200,26 +223,22 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
                          out);
     }
     ana_splits_print(&best_kept, "  ", "best kept split found", LABEL_WIDTH, names_of(of), out);
-    if (trace_path == NULL) return;
-    text_format(out,
-                "  Decided from what was recorded, and into a framework:\n"
-                "  dynmo plan --trace %s --iterations %d:%d --stages %d --balancer partition "
-                "--schedule %s --microbatches %d -o plan.json\n  ",
-                trace_path, of->series->first + of->setup->first_iteration,
-                of->series->last + of->setup->first_iteration, of->setup->stage_count,
-                of->setup->study->run.schedule, of->setup->microbatch_count);
+    if (!is_recorded) return;
+    text_append(out, "  The best kept split, into a framework:\n  echo '");
+    print_kept_plan(of, out);
+    text_append(out, "' >plan.json\n  ");
     ana_splits_print_export(of->setup->study->run.schedule, "plan.json", out);
     text_append(out, "\n");
 }
 
-void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out)
+void ana_diagnosis_print(const ana_diagnosis *diagnosis, bool is_recorded, text_buffer *out)
 {
     print_head(diagnosis, out);
     print_verdict(diagnosis, out);
     print_gains(diagnosis, out);
     print_mend(diagnosis, out);
     ana_expert_imbalance_print(&diagnosis->experts, out);
-    print_splits(diagnosis, trace_path, out);
+    print_splits(diagnosis, is_recorded, out);
     text_append(out, "\n");
     ana_inputs_print(&diagnosis->setup->study->inputs, out);
 }

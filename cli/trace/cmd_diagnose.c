@@ -198,7 +198,7 @@ static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana
     if (cli_has(arguments, "--json")) {
         ana_diagnosis_write(&diagnosis, out);
     } else {
-        ana_diagnosis_print(&diagnosis, store_path, out);
+        ana_diagnosis_print(&diagnosis, store_path != NULL, out);
     }
     return STATUS_OK;
 }

@@ -123,8 +123,14 @@ TMPDIR=$work/scratch "$dynmo" diagnose steps.db.gz --stages 4 >/dev/null || fail
 grep -q '^Dynamic balancing: worthwhile$' page || fail 'page without its verdict'
 grep -q "^  Worth it from 1.00 % on. Run '[a-z]* [a-z0-9:.-]*'. The low end of its gain is above" page || fail 'page without its advice'
 [ "$(grep -c '^  even  *from 0: 4 4 4 4$' page)" = 1 ] || fail 'page without the split that is set now'
-"$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo plan /{s/^  dynmo//p;}' >./command
-sh -c "\"$dynmo\" $(cat command)" >planned || fail "$(cat command)"
+sed -n '/^  echo .*>plan.json$/p' page >./command
+sh ./command || fail "$(cat command)"
+python3 - <<'END' || fail 'the plan is not the split that is shown'
+import json
+cuts = json.load(open('plan.json'))['first_layer']
+split = next(line for line in open('page') if 'best kept split found   ' in line and 'from' in line).split(':')[1]
+assert [b - a for a, b in zip(cuts, cuts[1:])] == [int(n) for n in split.split()], (cuts, split)
+END
 "$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo export /{s/^  dynmo//p;}' >./command
 sh -c "\"$dynmo\" $(cat command)" | grep -q -- '--num-layers 16' || fail "the plan that the page names: $(cat command)"
 "$dynmo" diagnose "$root/traces/recorded/cpu-early-exit.db.gz" >page_of_nothing || fail 'early exit'
