@@ -286,6 +286,13 @@ static status write_share(const ana_real_runs *runs, int row, ana_real_column co
     return STATUS_OK;
 }
 
+/// Whether a column says 1 or true; else, or where it says nothing, as fallback has it.
+static bool says_yes(const ana_real_runs *runs, int row, ana_real_column column, bool fallback)
+{
+    const char *word = ana_real_text(runs, row, column);
+    return word[0] == '\0' ? fallback : strcmp(word, "1") == 0 || strcasecmp(word, "true") == 0;
+}
+
 /// Whether a column says eager, and not fused.
 static status find_eager(const ana_real_runs *runs, int row, ana_real_column column,
                          const char *name, bool *is_eager, error_message *err)
@@ -302,12 +309,10 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
                              const char *recompute, json_writer *writer, error_message *err)
 {
     const bool fused = is_fused(runs, row);
-    const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
     model_dtype dtype;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
-    const bool spreads =
-        spread[0] != '\0' ? strcmp(spread, "1") == 0 || strcasecmp(spread, "true") == 0 : fused;
+    const bool spreads = says_yes(runs, row, ANA_REAL_SEQUENCE_PARALLEL, fused);
     bool is_eager = false;
     bool has_eager_loss = false;
     TRY(find_eager(runs, row, ANA_REAL_KERNELS, "kernels", &is_eager, err));
@@ -344,6 +349,8 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "attention", model_attention_names[attention_of(runs, row)]);
     json_put_bool(writer, "eager", is_eager);
     json_put_bool(writer, "eager_loss", has_eager_loss);
+    json_put_bool(writer, "blocking_launches",
+                  says_yes(runs, row, ANA_REAL_BLOCKING_LAUNCHES, false));
     json_end_object(writer);
     return STATUS_OK;
 }

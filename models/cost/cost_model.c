@@ -204,8 +204,8 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, cost_r
     part_ns[MODEL_COST_EXPERT] = collectives.expert_ns;
     // A pass whose kernels are shorter than starting them lasts as long as the host takes.
     const int64_t host_ns = model_host_ns(work.launches, &costs->hardware);
-    const int64_t busy_ns = sum_parts_ns(part_ns);
-    part_ns[MODEL_COST_HOST] = host_ns > busy_ns ? host_ns - busy_ns : 0;
+    const int64_t hidden_ns = costs->shape.parallel.blocking_launches ? 0 : sum_parts_ns(part_ns);
+    part_ns[MODEL_COST_HOST] = host_ns > hidden_ns ? host_ns - hidden_ns : 0;
     cost->flop[pass] = model_work_flop(&work);
 }
 

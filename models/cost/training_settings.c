@@ -192,6 +192,9 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     if (parallel->eager_loss) {
         model_assume(list, "loss", MODEL_ORIGIN_GIVEN, "", "operator by operator");
     }
+    if (parallel->blocking_launches) {
+        model_assume(list, "launches", MODEL_ORIGIN_GIVEN, "", "the host waits for each kernel");
+    }
     if (is_alone) return;
     assume_choice(list, "rank_order", parallel->order != MODEL_RANK_ORDER_DATA_FIRST, "default",
                   model_rank_order_names[parallel->order]);

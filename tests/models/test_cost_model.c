@@ -268,6 +268,28 @@ TEST(what_is_kept_may_wait_on_a_host_that_has_a_link)
     h100 = given;
 }
 
+/// GPT-2 medium's forward in layer 3, on a host that takes so long for an operator.
+static int64_t forward_with_host(int64_t operator_ns, bool blocking)
+{
+    const model_hardware given = h100;
+    model_training training = {.sequence_length = 2048};
+    training.parallel.blocking_launches = blocking;
+    h100.operator_ns = operator_ns;
+    const int64_t forward_ns = build_model(&gpt, &training).layers.forward_ns[3];
+    h100 = given;
+    return forward_ns;
+}
+
+TEST(a_host_that_waits_for_each_kernel_adds_its_time)
+{
+    const int64_t alone = forward_with_host(0, false);
+    const int64_t waiting = forward_with_host(0, true);
+    assert_int_equal(forward_with_host(100, false), alone); // hidden by kernels
+    const int64_t added = forward_with_host(100, true) - waiting;
+    assert_in_range(added, 1000, 100000);
+    assert_int_equal(forward_with_host(200, true) - waiting, 2 * added);
+}
+
 TEST(some_layers_compute_again_spread_over_the_model)
 {
     const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
