@@ -32,7 +32,6 @@ typedef struct replay {
     int64_t *peak_memory;    // [machine.rank_count]
     bal_layer_costs *drawn;  // [data_parallel] costs of replicas that draw times of their own
     bool is_played;          // play and profile belong to costs and plan as they are
-    bool is_memory_noted;    // peak_memory has seen the bytes of the layers under this plan
 
     bal_training_ledger ledger;
 } replay;
@@ -79,13 +78,10 @@ static status measure_loads(replay *state)
 }
 
 /// Raises the peaks of the ranks to what this iteration needs.
-static status note_memory(replay *state, sim_compiled_order *order)
+static void note_memory(replay *state, sim_compiled_order *order)
 {
     const bal_placed_partition *plan = &state->plan.placed;
-    if (state->is_memory_noted) return STATUS_OK;
-    state->is_memory_noted = true;
-    const int unlike = state->costs.has_unlike_bytes ? state->costs.replica_count : 1;
-    for (int replica = 0; replica < unlike; replica++) {
+    for (int replica = 0; replica < state->costs.replica_count; replica++) {
         const bal_layer_costs *layers = &state->costs.replicas[replica];
         const int64_t *peak = sim_compiled_order_peak(order, &state->play.stages[replica]);
         for (int place = 0; place < plan->rank_count; place++) {
@@ -94,7 +90,6 @@ static status note_memory(replay *state, sim_compiled_order *order)
             if (bytes > *noted) *noted = bytes;
         }
     }
-    return STATUS_OK;
 }
 
 static bool is_drawn(const replay *state)
@@ -145,7 +140,8 @@ static status play_pipelines(replay *state)
     for (int place = 0; place < plan->rank_count; place++) {
         state->rank_end_ns[plan->machine_rank[place]] = state->play.times.rank_end_ns[place];
     }
-    return note_memory(state, order);
+    note_memory(state, order);
+    return STATUS_OK;
 }
 
 /// Plays the iteration and measures its layers, unless the same costs under the same plan were
@@ -266,7 +262,6 @@ static status put(replay *state, bal_training_iteration *record)
 static status enact(replay *state, const bal_layer_costs *layers)
 {
     state->is_played = false;
-    state->is_memory_noted = false;
     return sim_training_plan_enact(&state->plan, &state->decision, layers, state->err);
 }
 
@@ -283,7 +278,6 @@ static status play_iteration(replay *state, int iteration)
         bal_disturbance_changes_links(&training->disturbance, iteration)) {
         state->is_played = false;
     }
-    if (state->costs.has_new_bytes) state->is_memory_noted = false;
     TRY(play(state));
     fill_played(state, is_announced, &record);
     TRY(bal_training_ledger_close(&record, step_ns, state->err));

@@ -113,7 +113,6 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
 {
     const size_t replicas = (size_t)training->source_count;
     const size_t ranks = (size_t)training->machine.rank_count;
-    const size_t layers = (size_t)training->sources[0].layer_count;
     bal_training_costs made = {
         .training = training,
         .layer_count = training->sources[0].layer_count,
@@ -122,7 +121,6 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
         .fetched = arena_array(memory, replicas, sizeof *made.fetched),
         .copies = arena_array(memory, replicas, sizeof *made.copies),
         .differing = arena_array(memory, replicas, sizeof *made.differing),
-        .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
         .column_memory = arena_within(memory, 1 << 20),
         .measured_memory = {arena_within(memory, 1 << 16), arena_within(memory, 1 << 16)},
         .iteration = -1,
@@ -220,36 +218,6 @@ static void take_layers(bal_training_costs *costs, int replica, bool is_new)
     layers->message_bytes = given->message_bytes;
 }
 
-/// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
-static bool keep_copy(const int64_t *values, int count, int64_t *copy)
-{
-    bool has_changed = false;
-    for (int index = 0; index < count; index++) {
-        const int64_t value = values != NULL ? values[index] : 0;
-        has_changed = has_changed || copy[index] != value;
-        copy[index] = value;
-    }
-    return has_changed;
-}
-
-/// Notes whether a layer's bytes are others than before, and whether the replicas' differ.
-static void note_bytes(bal_training_costs *costs, int replica)
-{
-    const int count = costs->layer_count;
-    const bal_layer_costs *layers = &costs->replicas[replica];
-    int64_t *seen = costs->seen_bytes + (int64_t)replica * 3 * count;
-    const bool states = keep_copy(layers->state_bytes, count, seen);
-    const bool activations = keep_copy(layers->activation_bytes, count, seen + count);
-    const bool gradients = keep_copy(layers->gradient_bytes, count, seen + 2 * count);
-    costs->has_new_bytes = costs->has_new_bytes || states || activations || gradients;
-    const size_t bytes = 3 * (size_t)count * sizeof *seen;
-    if (replica == 0) {
-        costs->has_unlike_bytes = false;
-    } else if (memcmp(seen, costs->seen_bytes, bytes) != 0) {
-        costs->has_unlike_bytes = true;
-    }
-}
-
 /// Sets the speeds of the ranks in this iteration. True if one is other than before.
 static bool update_speeds(bal_training_costs *costs)
 {
@@ -310,7 +278,7 @@ status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_ba
                                  batch.played_count != costs->batch.played_count;
     if (!is_again || has_new_columns) {
         bool has_changed = false;
-        if (!is_again) costs->is_new = costs->is_announced = costs->has_new_bytes = false;
+        if (!is_again) costs->is_new = costs->is_announced = false;
         costs->iteration = iteration;
         costs->batch = batch;
         TRY(ask_sources(costs, &has_changed, err));
@@ -319,7 +287,6 @@ status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_ba
         for (int replica = 0; replica < costs->replica_count; replica++) {
             if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
             take_layers(costs, replica, has_new_costs);
-            if (has_new_costs) note_bytes(costs, replica);
         }
         const bool has_new_speeds = update_speeds(costs);
         costs->is_new = costs->is_new || has_new_costs || has_new_speeds;

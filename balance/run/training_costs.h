@@ -57,9 +57,6 @@ typedef struct bal_training_costs {
     int *differing;         // [replica_count] iterations in which numbers differed unannounced
     double *rank_time_factor;   // [machine.rank_count] of the iteration, or NULL: no rank is slow
     double *time_factor_before; // [machine.rank_count] scratch, with rank_time_factor
-    int64_t *seen_bytes;        // [replica_count][3][layer_count] state, activations, gradients
-    bool has_new_bytes;         // they are others than in the iteration before
-    bool has_unlike_bytes;      // they are not the same in all replicas
     arena *column_memory;       // of the columns that are cycled through
     arena *measured_memory[2];  // of iteration at hand and of the one looked at ahead, in turns
     int measured_count;
