@@ -270,10 +270,9 @@ static status play_iteration(replay *state, int iteration)
     const bal_training *training = state->training;
     const int64_t step_ns = state->plan.owner == NULL ? training->optimizer_step_ns : 0;
     bal_training_iteration record = {.iteration = iteration};
-    bool is_new = false;
-    bool is_announced = false;
-    TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
-                                 &is_announced, state->err));
+    TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, state->err));
+    const bool is_new = state->costs.is_new;
+    const bool is_announced = state->costs.is_announced;
     if (is_new || is_drawn(state) ||
         bal_disturbance_changes_links(&training->disturbance, iteration)) {
         state->is_played = false;
@@ -318,10 +317,7 @@ static const int *keep(const replay *state, const int *numbers, int count)
 static status start(replay *state)
 {
     bal_training_result *result = &state->ledger.result;
-    bool is_new = false;
-    bool is_announced = false;
-    TRY(bal_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
-                                 state->err));
+    TRY(bal_training_costs_fetch(&state->costs, 0, state->plan.batch, state->err));
     TRY(bal_training_costs_measure(&state->costs, NULL, &state->profile, state->err));
     TRY(bal_controller_start(state->controller, &state->profile, &state->decision, state->err));
     TRY(enact(state, &state->profile));

@@ -271,28 +271,25 @@ static status ask_sources(bal_training_costs *costs, bool *has_changed, error_me
 }
 
 status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
-                                bool *is_new, bool *is_announced, error_message *err)
+                                error_message *err)
 {
     const bool is_again = iteration == costs->iteration;
     const bool has_new_columns = batch.microbatch_count != costs->batch.microbatch_count ||
                                  batch.played_count != costs->batch.played_count;
-    if (!is_again || has_new_columns) {
-        bool has_changed = false;
-        if (!is_again) costs->is_new = costs->is_announced = false;
-        costs->iteration = iteration;
-        costs->batch = batch;
-        TRY(ask_sources(costs, &has_changed, err));
-        const bool has_new_costs = has_changed || has_new_columns;
-        if (has_new_costs) arena_reset(costs->column_memory);
-        for (int replica = 0; replica < costs->replica_count; replica++) {
-            if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
-            take_layers(costs, replica, has_new_costs);
-        }
-        const bool has_new_speeds = update_speeds(costs);
-        costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
+    if (is_again && !has_new_columns) return STATUS_OK;
+    bool has_changed = false;
+    if (!is_again) costs->is_new = costs->is_announced = false;
+    costs->iteration = iteration;
+    costs->batch = batch;
+    TRY(ask_sources(costs, &has_changed, err));
+    const bool has_new_costs = has_changed || has_new_columns;
+    if (has_new_costs) arena_reset(costs->column_memory);
+    for (int replica = 0; replica < costs->replica_count; replica++) {
+        if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
+        take_layers(costs, replica, has_new_costs);
     }
-    *is_new = costs->is_new;
-    *is_announced = costs->is_announced;
+    const bool has_new_speeds = update_speeds(costs);
+    costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
     return STATUS_OK;
 }
 
@@ -334,16 +331,14 @@ status bal_training_costs_look_ahead(bal_training_costs *costs, bal_batch batch,
                                      error_message *err)
 {
     const bal_training *training = costs->training;
-    bool is_new = false;
-    bool is_announced = false;
     *next = NULL;
     if (training->information != BAL_INFORMATION_FORESIGHT ||
         costs->iteration + 1 == training->iteration_count) {
         return STATUS_OK;
     }
-    TRY(bal_training_costs_fetch(costs, costs->iteration + 1, batch, &is_new, &is_announced, err));
+    TRY(bal_training_costs_fetch(costs, costs->iteration + 1, batch, err));
     *next = profile;
-    if (!is_new) return STATUS_OK;
+    if (!costs->is_new) return STATUS_OK;
     *next = ahead;
     return bal_training_costs_measure(costs, rank_of_layer, ahead, err);
 }

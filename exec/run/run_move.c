@@ -375,13 +375,12 @@ status exec_leader_start(exec_leader *leader, error_message *err)
     exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
     exec_move_times times;
     bal_layer_costs equal;
-    bool is_new = false;
     next.layers = leader->learns ? &equal : &leader->profile;
     if (leader->learns) {
         equal_layers(leader, leader->next_memory, &equal);
     } else {
         TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
-                                     &is_new, &leader->is_announced, err));
+                                     err));
         TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
     }
     TRY(choose_start(leader, &next, err));
