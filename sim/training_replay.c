@@ -19,7 +19,6 @@ typedef struct replay {
     arena *timeline_memory; // of its timeline
     error_message *err;
     bal_controller *controller;
-    bal_evaluator evaluator;
     bal_decision decision; // the last
 
     bal_training_costs costs;
@@ -301,9 +300,8 @@ static status prepare(replay *state)
         arena_array(state->scratch, (size_t)training->data_parallel, sizeof *state->drawn);
     bal_training_costs_init(&state->costs, training, state->scratch);
     sim_training_plan_init(&state->plan, training, state->orders, state->scratch);
-    state->evaluator = sim_training_plan_evaluator(&state->plan);
-    return bal_training_controller(training, &state->evaluator, state->scratch, &state->controller,
-                                   state->err);
+    return bal_training_controller(training, &state->plan.evaluator, state->scratch,
+                                   &state->controller, state->err);
 }
 
 /// Keeps numbers of a plan for the result.

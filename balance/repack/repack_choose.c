@@ -364,14 +364,12 @@ static status choose_historical(repack_search *at, repack_trial *best)
 static status check_question(const repack_search *at)
 {
     const bal_repack_question *question = at->question;
-    const bal_evaluator *evaluator = question->problem->evaluator;
-    if (evaluator == NULL) {
+    if (question->problem->evaluator == NULL) {
         return error_set(at->err, STATUS_INVALID,
                          "re-packing needs an evaluator that plays plans of fewer ranks");
     }
     assert(!question->balancer->owns_freely && question->before->rank_count % at->unit == 0);
     assert(at->options->kind > BAL_REPACK_NONE && at->options->kind < BAL_REPACK_COUNT);
-    assert(!at->replicates || evaluator->iteration_ns_of != NULL);
     if (at->options->kind > BAL_REPACK_GPU_TIME && at->chunk_count > 1) {
         return error_set(at->err, STATUS_INVALID, "'%s' knows one chunk per rank, not %d",
                          bal_repack_names[at->options->kind], at->chunk_count);
