@@ -159,7 +159,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     sim_dispatch_set_network(created, network);
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
-    sim_engine_init(schedule->rank_count, memory, &created->engine);
+    bal_event_tree_init(schedule->rank_count, memory, &created->events);
     sim_cost_table_init(schedule, memory, &created->costs);
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
@@ -265,7 +265,7 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
     int first_weight = 0;
     dispatch->now_ns = 0;
     dispatch->runnable_count = dispatch->round_count = dispatch->again_count = 0;
-    sim_engine_reset(&dispatch->engine);
+    bal_event_tree_reset(&dispatch->events);
     reset_messages(dispatch);
     for (int link = 0; link < dispatch->network.link_count; link++) {
         dispatch->link_free_ns[link] = 0;
@@ -285,7 +285,7 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
             .running = {.row = NO_ROW},
         };
         first_weight += schedule->chunk_count * schedule->microbatch_count;
-        sim_engine_set(&dispatch->engine, rank, state->free_ns);
+        bal_event_tree_set(&dispatch->events, rank, state->free_ns);
     }
 }
 
@@ -296,9 +296,9 @@ static void decide(sim_dispatch *dispatch, int rank)
     state->awaited = SIM_NO_CELL;
     if (state->is_running) return;
     if (state->offer_count > 0) {
-        sim_engine_set(&dispatch->engine, rank, SIM_NEVER);
+        bal_event_tree_set(&dispatch->events, rank, BAL_NEVER);
     } else if (state->free_ns > dispatch->now_ns) {
-        sim_engine_set(&dispatch->engine, rank, state->free_ns);
+        bal_event_tree_set(&dispatch->events, rank, state->free_ns);
     } else {
         state->free_ns = dispatch->now_ns;
         state->is_idle = false;
@@ -375,23 +375,23 @@ static void run_ahead(sim_dispatch *dispatch)
 /// Plays until nothing is left to happen.
 static void run(sim_dispatch *dispatch)
 {
-    sim_engine *engine = &dispatch->engine;
+    bal_event_tree *events = &dispatch->events;
     for (;;) {
         if (!dispatch->is_in_time) run_ahead(dispatch);
-        const int64_t next_ns = sim_engine_next_ns(engine);
+        const int64_t next_ns = bal_event_tree_next_ns(events);
         if (dispatch->again_count > 0 && next_ns > dispatch->now_ns) {
             play_round(dispatch);
             continue;
         }
-        if (next_ns == SIM_NEVER) return;
+        if (next_ns == BAL_NEVER) return;
         dispatch->now_ns = next_ns;
         if (!dispatch->is_in_time) {
-            decide(dispatch, sim_engine_next(engine));
+            decide(dispatch, bal_event_tree_next(events));
             continue;
         }
-        while (sim_engine_next_ns(engine) == next_ns) {
-            const int rank = sim_engine_next(engine);
-            sim_engine_set(engine, rank, SIM_NEVER);
+        while (bal_event_tree_next_ns(events) == next_ns) {
+            const int rank = bal_event_tree_next(events);
+            bal_event_tree_set(events, rank, BAL_NEVER);
             dispatch->again[dispatch->again_count++] = rank;
         }
         play_round(dispatch);

@@ -166,7 +166,7 @@ static verdict choose_greedy(sim_dispatch *dispatch, int rank, bool is_now, choi
         if (view.next_ns == SIM_NO_MORE_NS && view.knows_next) return WAITS;
         if (!view.knows_next || dispatch->may_overtake || dispatch->is_in_time) {
             state->is_idle = true;
-            chosen->begin_ns = view.next_ns == SIM_NO_MORE_NS ? SIM_NEVER : view.next_ns;
+            chosen->begin_ns = view.next_ns == SIM_NO_MORE_NS ? BAL_NEVER : view.next_ns;
             state->wake_ns = chosen->begin_ns;
             return ASKS;
         }
@@ -226,9 +226,9 @@ static void run_in_time(sim_dispatch *dispatch, int rank, const choice *chosen, 
     state->running = (sim_dispatch_op){chosen->row, chosen->microbatch};
     if (end_ns == dispatch->now_ns) {
         dispatch->again[dispatch->again_count++] = rank;
-        end_ns = SIM_NEVER;
+        end_ns = BAL_NEVER;
     }
-    sim_engine_set(&dispatch->engine, rank, end_ns);
+    bal_event_tree_set(&dispatch->events, rank, end_ns);
 }
 
 /// Sends what a rank has run, ahead of time; the first of a pair sends when the second ends.
@@ -269,7 +269,8 @@ void sim_dispatch_advance(sim_dispatch *dispatch, int rank, bool is_now)
                                   ? choose_greedy(dispatch, rank, is_now, &chosen)
                                   : choose_fixed(dispatch, rank, is_now, &chosen);
         if (found != RUNS) {
-            sim_engine_set(&dispatch->engine, rank, found == ASKS ? chosen.begin_ns : SIM_NEVER);
+            bal_event_tree_set(&dispatch->events, rank,
+                               found == ASKS ? chosen.begin_ns : BAL_NEVER);
             return;
         }
         const sim_dispatch_row *row = &dispatch->rows[chosen.row];
@@ -279,7 +280,7 @@ void sim_dispatch_advance(sim_dispatch *dispatch, int rank, bool is_now)
             if (chosen.begin_ns == dispatch->now_ns) {
                 run_in_time(dispatch, rank, &chosen, end_ns);
             } else {
-                sim_engine_set(&dispatch->engine, rank, chosen.begin_ns);
+                bal_event_tree_set(&dispatch->events, rank, chosen.begin_ns);
             }
             return;
         }

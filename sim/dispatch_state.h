@@ -3,9 +3,9 @@
 /// they wait for a link or for their receiver.
 #pragma once
 
+#include "balance/schedule/event_tree.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
-#include "sim/engine.h"
 #include "sim/policy.h"
 
 #include <stdbool.h>
@@ -105,7 +105,7 @@ struct sim_dispatch {
     int microbatch_count;
     int no_wait; // cell of what is always there, after all messages
     int64_t now_ns;
-    sim_engine engine;           // when every rank decides next, or its op ends
+    bal_event_tree events;       // when every rank decides next, or its op ends
     sim_dispatch_row *rows;      // [OP_KIND_COUNT][stage_count]
     sim_dispatch_rank *ranks;    // [rank_count]
     sim_dispatch_step *steps;    // [op_count] of each rank from first_op
@@ -197,7 +197,7 @@ static inline void sim_dispatch_deliver(sim_dispatch *dispatch, const sim_dispat
         sim_dispatch_list(dispatch, row->receiver);
     } else if (arrival_ns < receiver->wake_ns) {
         receiver->wake_ns = arrival_ns;
-        sim_engine_set(&dispatch->engine, row->receiver, arrival_ns);
+        bal_event_tree_set(&dispatch->events, row->receiver, arrival_ns);
     }
 }
 
