@@ -207,22 +207,18 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
     const int64_t bottleneck = decided->bottleneck_ns;
     if (asked->layers.state_bytes == NULL) return STATUS_OK;
     const size_t cuts = (size_t)asked->stage_count + 1;
-    int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
     int *owner = arena_array(memory, (size_t)asked->layers.layer_count, sizeof *owner);
     TRY(bal_chain_of(asked, memory, &chain, err));
     const bal_placed_partition plan = bal_problem_placed(asked, asked->current_first_layer);
     bal_placed_owners(&plan, owner);
-    for (int stage = 0; stage < asked->stage_count; stage++) {
-        stage_rank[stage] = bal_placed_machine_rank(&plan, stage);
-    }
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
         const bal_wide cap = (bal_wide)bottleneck * load_percent[index] / 100;
         const int64_t load = cap < chain.load_sum_max ? (int64_t)cap : chain.load_sum_max;
         int64_t moved = 0;
         int *first = arena_array(memory, cuts, sizeof *first);
         const int middle = decided->first_layer[decided->rank_count];
-        if (bal_partition_chunks_moved_bytes(&chain, owner, stage_rank, load, middle, memory, first,
-                                             &moved, NULL) == STATUS_OK) {
+        if (bal_partition_chunks_moved_bytes(&chain, owner, asked->machine_rank, load, middle,
+                                             memory, first, &moved, NULL) == STATUS_OK) {
             TRY(consider(shadow, best, first, memory, err));
         }
     }

@@ -229,13 +229,10 @@ static void keep_groups(search *at, const int *first_layer, int *machine_rank)
 static bool find_cuts(search *at, const int *machine_rank, int *first_layer)
 {
     int64_t bytes = 0;
-    int *stage_rank = arena_array(at->memory, (size_t)at->stage_count, sizeof *stage_rank);
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        stage_rank[stage] = machine_rank[place_of(at, stage)];
-    }
     const int middle = at->question->first_layer[at->place_count];
-    return bal_partition_chunks_moved_bytes(&at->chain, at->owner, stage_rank, at->load_max, middle,
-                                            at->memory, first_layer, &bytes, NULL) == STATUS_OK;
+    return bal_partition_chunks_moved_bytes(&at->chain, at->owner, machine_rank, at->load_max,
+                                            middle, at->memory, first_layer, &bytes,
+                                            NULL) == STATUS_OK;
 }
 
 /// Whether transfers take any time; if not, bytes are compared instead.

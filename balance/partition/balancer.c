@@ -152,14 +152,9 @@ static int *current_owners(const bal_problem *problem, const bal_chain *chain, a
 status bal_fewest_moved_bytes(const bal_problem *problem, const bal_chain *chain, arena *memory,
                               int *first_layer, int64_t *moved_bytes, error_message *err)
 {
-    int *stage_rank = arena_array(memory, (size_t)chain->stage_count, sizeof *stage_rank);
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        stage_rank[stage] = bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
-                                              chain->chunk_count, stage, NULL);
-    }
-    return bal_partition_chunks_moved_bytes(chain, current_owners(problem, chain, memory),
-                                            stage_rank, problem->load_cap_ns, BAL_ANY_MIDDLE,
-                                            memory, first_layer, moved_bytes, err);
+    return bal_partition_chunks_moved_bytes(chain, current_owners(problem, chain, memory), NULL,
+                                            problem->load_cap_ns, BAL_ANY_MIDDLE, memory,
+                                            first_layer, moved_bytes, err);
 }
 
 static int64_t largest_of(const int64_t *values, int count)

@@ -276,7 +276,7 @@ typedef struct cut_table {
     int64_t microbatch_count; // load sum only
     int64_t bound;            // load sum only
     const int *owner;         // moved bytes only: [layer_count] rank that holds a layer now
-    const int *stage_rank;    // moved bytes only: [stage_count]
+    const int *place_rank;    // moved bytes only: [rank_count] or NULL: place p is rank p
     int64_t *away;            // moved bytes only: [layer_count + 1] in front, not on a stage's rank
     int *earliest;            // [stage_count + 1] no plan within load_max has a cut before
     int *latest;              // [stage_count + 1] nor after
@@ -380,10 +380,14 @@ static void fill_place(cut_table *at, int stage, int end)
 /// Sums up what moves to the rank of a stage, over the layers that it may own.
 static void sum_away(cut_table *at, int stage)
 {
-    const int64_t *state = at->chain->state_before;
+    const bal_chain *chain = at->chain;
+    const int64_t *state = chain->state_before;
+    const int place = bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
+                                        chain->chunk_count, stage, NULL);
+    const int rank = at->place_rank != NULL ? at->place_rank[place] : place;
     at->away[at->earliest[stage]] = 0;
     for (int layer = at->earliest[stage]; layer < at->latest[stage + 1]; layer++) {
-        const bool moves = at->owner[layer] != at->stage_rank[stage];
+        const bool moves = at->owner[layer] != rank;
         at->away[layer + 1] = at->away[layer] + (moves ? state[layer + 1] - state[layer] : 0);
     }
 }
@@ -593,14 +597,14 @@ status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memor
                      "no plan keeps every load, messages included, within %" PRId64, load);
 }
 
-status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *stage_rank,
+status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *place_rank,
                                  int64_t load, arena *memory, int *first_layer,
                                  int64_t *moved_bytes, error_message *err)
 {
     cut_table table = {.value = CUT_MOVED_BYTES,
                        .load_max = load,
                        .owner = owner,
-                       .stage_rank = stage_rank,
+                       .place_rank = place_rank,
                        .away =
                            arena_array(memory, (size_t)chain->layer_count + 1, sizeof *table.away)};
     cut_table_init(chain, memory, &table);
