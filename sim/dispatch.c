@@ -143,7 +143,8 @@ void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network
         dispatch->link_room = taken.link_count;
     }
     dispatch->network = taken;
-    dispatch->is_in_time = taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
+    dispatch->is_in_time =
+        dispatch->policy != SIM_STATIC || taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
 }
 
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
@@ -195,22 +196,12 @@ static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
     }
 }
 
-static int64_t least_of(const int64_t *ns, int64_t count)
-{
-    int64_t least = ns[0];
-    for (int64_t index = 1; index < count; index++) {
-        least = ns[index] < least ? ns[index] : least;
-    }
-    return least;
-}
-
 /// Puts the costs of a play into the rows.
 static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
 {
     const int stages = dispatch->stage_count;
     const sim_network *network = &dispatch->network;
     const bool has_links = network->link_count > 0;
-    const bool is_ahead = dispatch->policy != SIM_STATIC && !dispatch->is_in_time;
     sim_cost_table_fill(&dispatch->costs, costs);
     for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
         sim_dispatch_row *row = &dispatch->rows[number];
@@ -222,10 +213,6 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
         row->transfer_ns = dispatch->costs.rows[number].transfer_ns;
         row->delay_ns =
             crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
-        const bool has_ops = row->op.kind != OP_BACKWARD || dispatch->costs.has_full_backward;
-        if (is_ahead && has_ops && row->inbox >= 0) {
-            row->least_ns = row->transfer_ns + least_of(row->op_ns, costs->microbatch_count);
-        }
         row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
         // Only F needs room; the others may be asked whether there is some too.
         row->need = is_forward && dispatch->policy != SIM_STATIC
@@ -254,7 +241,6 @@ static void reset_messages(sim_dispatch *dispatch)
         inbox->head_ns = inbox->sender < 0 ? 0 : SIM_UNKNOWN_NS;
         inbox->first = 0;
         inbox->end = inbox->sender < 0 ? dispatch->microbatch_count : 0;
-        inbox->left = dispatch->microbatch_count;
     }
 }
 
@@ -302,7 +288,7 @@ static void decide(sim_dispatch *dispatch, int rank)
     } else {
         state->free_ns = dispatch->now_ns;
         state->is_idle = false;
-        sim_dispatch_advance(dispatch, rank, true);
+        sim_dispatch_run_now(dispatch, rank);
     }
 }
 
@@ -360,39 +346,35 @@ static void play_round(sim_dispatch *dispatch)
     }
 }
 
-/// Lets ranks whose message is known now go on, ahead of time.
+/// Lets ranks go on ahead of time, all at first, then those whose message is known now.
 static void run_ahead(sim_dispatch *dispatch)
 {
+    for (int rank = dispatch->schedule->rank_count - 1; rank >= 0; rank--) {
+        sim_dispatch_list(dispatch, rank);
+    }
     while (dispatch->runnable_count > 0) {
         const int rank = dispatch->runnable[--dispatch->runnable_count];
         sim_dispatch_rank *state = &dispatch->ranks[rank];
         state->is_listed = false;
         state->awaited = SIM_NO_CELL;
-        sim_dispatch_advance(dispatch, rank, false);
+        sim_dispatch_run_ahead(dispatch, rank);
     }
 }
 
-/// Plays until nothing is left to happen.
-static void run(sim_dispatch *dispatch)
+/// Plays moment after moment until nothing is left to happen.
+static void run_in_time(sim_dispatch *dispatch)
 {
     bal_event_tree *events = &dispatch->events;
     for (;;) {
-        if (!dispatch->is_in_time) run_ahead(dispatch);
         const int64_t next_ns = bal_event_tree_next_ns(events);
-        if (dispatch->again_count > 0 && next_ns > dispatch->now_ns) {
-            play_round(dispatch);
-            continue;
-        }
-        if (next_ns == BAL_NEVER) return;
-        dispatch->now_ns = next_ns;
-        if (!dispatch->is_in_time) {
-            decide(dispatch, bal_event_tree_next(events));
-            continue;
-        }
-        while (bal_event_tree_next_ns(events) == next_ns) {
-            const int rank = bal_event_tree_next(events);
-            bal_event_tree_set(events, rank, BAL_NEVER);
-            dispatch->again[dispatch->again_count++] = rank;
+        if (dispatch->again_count == 0 || next_ns <= dispatch->now_ns) {
+            if (next_ns == BAL_NEVER) return;
+            dispatch->now_ns = next_ns;
+            while (bal_event_tree_next_ns(events) == next_ns) {
+                const int rank = bal_event_tree_next(events);
+                bal_event_tree_set(events, rank, BAL_NEVER);
+                dispatch->again[dispatch->again_count++] = rank;
+            }
         }
         play_round(dispatch);
     }
@@ -409,9 +391,12 @@ status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
         memset(dispatch->claims, 0, (size_t)dispatch->stage_count * sizeof *dispatch->claims);
     }
     price_rows(dispatch, costs);
-    dispatch->may_overtake = dispatch->costs.has_delays;
     reset(dispatch, memory_limit, start_ns);
-    run(dispatch);
+    if (dispatch->is_in_time) {
+        run_in_time(dispatch);
+    } else {
+        run_ahead(dispatch);
+    }
     TRY(sim_dispatch_check_end(dispatch, err));
     *timeline = dispatch->timeline;
     return STATUS_OK;
