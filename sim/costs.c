@@ -24,15 +24,23 @@ static status add_time(int64_t *total, int64_t ns, int64_t times, const char *wh
     return STATUS_OK;
 }
 
+/// Adds what the ops of one kind and stage take, or their messages: a time for each column.
+static status add_row(int64_t *total, const int64_t *row, int columns, int microbatch_count,
+                      const char *what, int stage, error_message *err)
+{
+    for (int column = 0; column < columns; column++) {
+        TRY(add_time(total, row[column], columns == 1 ? microbatch_count : 1, what, stage, err));
+    }
+    return STATUS_OK;
+}
+
 static status add_times(int64_t *total, const int64_t *op_ns, const bal_stage_costs *costs,
                         int microbatch_count, const char *what, error_message *err)
 {
     const int columns = costs->microbatch_count;
     for (int stage = 0; stage < costs->stage_count; stage++) {
-        for (int column = 0; column < columns; column++) {
-            TRY(add_time(total, op_ns[(int64_t)stage * columns + column],
-                         columns == 1 ? microbatch_count : 1, what, stage, err));
-        }
+        TRY(add_row(total, op_ns + (int64_t)stage * columns, columns, microbatch_count, what, stage,
+                    err));
     }
     return STATUS_OK;
 }
@@ -64,19 +72,22 @@ static bool are_small(const bal_schedule *schedule, const bal_stage_costs *costs
     return bits >= 0 && bits <= INT64_MAX / 4 / all;
 }
 
-/// Adds the delays of the messages that a stage sends to another rank.
-static status add_delays(int64_t *total, const bal_schedule *schedule, const bal_stage_costs *costs,
-                         int stage, error_message *err)
+/// Adds the messages of one direction that a stage sends to another rank, and their delays.
+static status add_messages(int64_t *total, const bal_schedule *schedule,
+                           const bal_stage_costs *costs, bal_op_kind kind, int stage,
+                           error_message *err)
 {
+    const bool is_forward = kind == OP_FORWARD;
     const int columns = costs->microbatch_count;
-    for (int column = 0; column < columns; column++) {
-        const int times = columns == 1 ? schedule->microbatch_count : 1;
-        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_FORWARD, stage, column), times,
-                     "message_delay_ns of F", stage, err));
-        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_BACKWARD_INPUT, stage, column),
-                     times, "message_delay_ns of B", stage, err));
-    }
-    return STATUS_OK;
+    const int64_t row = (int64_t)(is_forward ? 0 : costs->stage_count) + stage;
+    if (sim_network_receiver(schedule, kind, stage) < 0) return STATUS_OK;
+    TRY(add_time(total, is_forward ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage],
+                 schedule->microbatch_count, is_forward ? "send_forward_ns" : "send_backward_ns",
+                 stage, err));
+    if (costs->message_delay_ns == NULL) return STATUS_OK;
+    return add_row(total, costs->message_delay_ns + row * columns, columns,
+                   schedule->microbatch_count,
+                   is_forward ? "message_delay_ns of F" : "message_delay_ns of B", stage, err);
 }
 
 static status check_times(const bal_schedule *schedule, const bal_stage_costs *costs,
@@ -90,11 +101,8 @@ static status check_times(const bal_schedule *schedule, const bal_stage_costs *c
     TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
                   err));
     for (int stage = 0; stage < costs->stage_count; stage++) {
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_FORWARD, stage),
-                     microbatches, "send_forward_ns", stage, err));
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
-                     microbatches, "send_backward_ns", stage, err));
-        TRY(add_delays(&total, schedule, costs, stage, err));
+        TRY(add_messages(&total, schedule, costs, OP_FORWARD, stage, err));
+        TRY(add_messages(&total, schedule, costs, OP_BACKWARD_INPUT, stage, err));
     }
     return STATUS_OK;
 }

@@ -19,24 +19,6 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
     return from == to ? -1 : receiver;
 }
 
-int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                                bal_op_kind kind, int stage)
-{
-    if (sim_network_receiver(schedule, kind, stage) < 0) return 0;
-    return kind == OP_FORWARD ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
-}
-
-int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                             bal_op_kind kind, int stage, int microbatch)
-{
-    if (costs->message_delay_ns == NULL) return 0;
-    if (sim_network_receiver(schedule, kind, stage) < 0) return 0;
-    const int64_t direction = kind == OP_FORWARD ? 0 : 1;
-    const int64_t row = direction * costs->stage_count + stage;
-    const int column = costs->microbatch_count > 1 ? microbatch : 0;
-    return costs->message_delay_ns[row * costs->microbatch_count + column];
-}
-
 /// The node of a stage's rank.
 static int node_of(const bal_machine *machine, const bal_schedule *schedule,
                    const int *machine_rank, int stage)

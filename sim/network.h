@@ -32,23 +32,11 @@ typedef struct sim_network {
 /// Whether a network is one whose messages are asynchronous and delay nobody else; NULL is.
 bool sim_network_is_free(const sim_network *network);
 
-/// Time from the end of an op until its message is at the neighbouring stage: the next one for F,
-/// the one before for B and BW.
+/// The stage that waits for the message of an op on another rank: the next one for F, the one
+/// before for B and BW.
 ///
-/// @return 0 if both stages are on one rank, if no stage is there (F of the last stage, B of the
-///         first), and for W, which sends nothing
-int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                                bal_op_kind kind, int stage);
-
-/// What a message takes longer than that: costs->message_delay_ns of it.
-///
-/// @return 0 where costs have no delays and where nothing is sent to another rank
-int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                             bal_op_kind kind, int stage, int microbatch);
-
-/// The stage that waits for the message of an op on another rank.
-///
-/// @return -1 if none does: see sim_network_transfer_ns
+/// @return -1 if none does: both stages are on one rank, no stage is there (F of the last stage, B
+///         of the first), or the op is a W, which sends nothing
 int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int stage);
 
 /// Makes the network of a pipeline on a machine.
