@@ -49,14 +49,14 @@ static status predict(void *context, const bal_layer_costs *layers,
     arena_reset(plan->trial_memory);
     TRY(trial_order(plan, placed, microbatch_count, layers, &order, err));
     const sim_play_request request = {
+        .played = {.plan = placed,
+                   .replicas = layers,
+                   .replica_count = 1,
+                   .post_validation = training->post_validation,
+                   .reduction_overlap = training->reduction_overlap},
         .machine = &training->machine,
-        .plan = placed,
         .order = order,
-        .replicas = layers,
-        .replica_count = 1,
         .round_count = training->round_count,
-        .post_validation = training->post_validation,
-        .reduction_overlap = training->reduction_overlap,
     };
     TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));
     *iteration_ns = play.times.pipeline_ns + play.times.reduction_ns;

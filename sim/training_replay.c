@@ -119,19 +119,19 @@ static status play_pipelines(replay *state)
     sim_compiled_order *order = NULL;
     TRY(sim_training_plan_order(&state->plan, &order, state->err));
     const sim_play_request request = {
+        .played = {.plan = plan,
+                   .replicas = played_replicas(state),
+                   .replica_count = played_count(state),
+                   .rank_time_factor = state->costs.rank_time_factor,
+                   .post_validation = training->post_validation,
+                   .reduction_overlap = training->reduction_overlap,
+                   .reduction_from = training->data_parallel,
+                   .reduction_to = state->plan.gpus.replica_count},
         .machine = &training->machine,
-        .plan = plan,
         .order = order,
-        .replicas = played_replicas(state),
-        .replica_count = played_count(state),
-        .rank_time_factor = state->costs.rank_time_factor,
         .round_count = training->round_count,
         .disturbance = &training->disturbance,
         .iteration = state->costs.iteration,
-        .post_validation = training->post_validation,
-        .reduction_overlap = training->reduction_overlap,
-        .reduction_from = training->data_parallel,
-        .reduction_to = state->plan.gpus.replica_count,
     };
     TRY(sim_play_replicas(&request, state->play_memory, &state->play, state->err));
     memset(state->rank_end_ns, 0,
