@@ -85,11 +85,6 @@ static status check_objective(const bal_balancer *balancer, const bal_problem *p
                          "objectives other than bottleneck",
                          balancer->name);
     }
-    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count < 1) {
-        return error_set(err, STATUS_INVALID,
-                         "the objective 1f1b-bound needs microbatch_count >= 1, not %d",
-                         problem->microbatch_count);
-    }
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->chunk_count > 1) {
         return error_set(err, STATUS_INVALID,
                          "the objective 1f1b-bound is of one chunk per rank, not %d",
@@ -108,10 +103,6 @@ static status check_objective(const bal_balancer *balancer, const bal_problem *p
     }
     if (problem->layers.state_bytes == NULL) {
         return error_set(err, STATUS_INVALID, "the objective moved-bytes needs state_bytes");
-    }
-    if (problem->load_cap_ns < 0) {
-        return error_set(err, STATUS_INVALID, "load_cap_ns %" PRId64 " is negative",
-                         problem->load_cap_ns);
     }
     return STATUS_OK;
 }

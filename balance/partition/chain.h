@@ -33,11 +33,12 @@ typedef struct bal_chain {
 
 enum { BAL_LAYERS_MAX = 1 << 20 };
 
-/// Checks every input of a problem and sums it up.
+/// Checks the loads of a problem and sums them up. Numbers per stage and rank, transfers and caps
+/// are not negative, time factors above 0.
 ///
 /// @param chain arrays are carved from memory or borrowed from problem
 /// @return STATUS_INVALID naming the input that is missing, negative or too large: sums of weights,
-///         loads and bytes must fit int64.
+///         loads and bytes must fit int64; or the count or cut that does not fit the layers.
 status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
                     error_message *err);
 

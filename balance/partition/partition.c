@@ -551,10 +551,7 @@ static status bound_by_table(const bal_chain *chain, int microbatch_count, arena
 status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
                           int *first_layer, int64_t *bound_ns, error_message *err)
 {
-    if (microbatch_count < 1) {
-        return error_set(err, STATUS_INVALID, "microbatch_count %d of the 1F1B bound is below 1",
-                         microbatch_count);
-    }
+    assert(microbatch_count >= 1);
     // prefix + M * load <= M * (prefix + load), so this bounds every value.
     if ((bal_wide)chain->load_sum_max * microbatch_count >= INT64_MAX) {
         return error_set(err, STATUS_INVALID,

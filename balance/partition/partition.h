@@ -31,7 +31,7 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
 ///
 /// With time factors, fixed times or transfers a stage's own place no longer tells the loads before
 /// it; then O(log2(largest load) * stage_count * layer_count * layers per stage).
-/// @return also STATUS_INVALID if microbatch_count < 1 or the bound does not fit int64.
+/// @return also STATUS_INVALID if the bound does not fit int64.
 status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
                           int *first_layer, int64_t *bound_ns, error_message *err);
 
