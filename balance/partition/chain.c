@@ -29,17 +29,14 @@ static status layer_time(const bal_layer_costs *layers, int layer, int64_t *time
                          error_message *err)
 {
     const int columns = layers->microbatch_count;
-    const int64_t *const parts[] = {layers->forward_ns, layers->backward_input_ns,
-                                    layers->backward_weight_ns};
-    static const char *const names[] = {"forward_ns", "backward_input_ns", "backward_weight_ns"};
     bal_wide sum = 0;
-    for (int part = 0; part < 3; part++) {
-        if (parts[part] == NULL) continue;
+    for (int part = 0; part < BAL_COST_TIMES_COUNT; part++) {
+        if (layers->arrays[part] == NULL) continue;
         for (int column = 0; column < columns; column++) {
-            const int64_t ns = parts[part][(int64_t)layer * columns + column];
+            const int64_t ns = layers->arrays[part][(int64_t)layer * columns + column];
             if (ns < 0) {
                 return error_set(err, STATUS_INVALID, "%s of layer %d is negative: %" PRId64,
-                                 names[part], layer, ns);
+                                 bal_cost_names[part], layer, ns);
             }
             sum += ns;
         }

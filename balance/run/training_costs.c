@@ -34,15 +34,6 @@ static status not_summable(const bal_replica_costs *costs, int layer, error_mess
                      costs->iteration, layer);
 }
 
-/// An array of a replica, by its number in bal_layer_costs_list.
-static const int64_t *array_of(const bal_replica_costs *costs, int replica, int array)
-{
-    bal_layer_costs layers = costs->replicas[replica];
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&layers, arrays);
-    return *arrays[array];
-}
-
 /// One array of times: [layer_count][column_count].
 static status merge_times(const bal_replica_costs *costs, int array, arena *memory,
                           const int64_t **out, error_message *err)
@@ -59,7 +50,7 @@ static status merge_times(const bal_replica_costs *costs, int array, arena *memo
         int64_t *row = merged + (int64_t)layer * columns;
         for (int replica = 0; replica < costs->replica_count; replica++) {
             const int own = costs->replicas[replica].microbatch_count;
-            const int64_t *own_row = array_of(costs, replica, array) + (int64_t)layer * own;
+            const int64_t *own_row = costs->replicas[replica].arrays[array] + (int64_t)layer * own;
             for (int column = 0; column < columns; column++) {
                 const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
                 if (ns < 0) return not_summable(costs, layer, err);
@@ -80,7 +71,7 @@ static void merge_values(const bal_replica_costs *costs, int array, arena *memor
     const int layer_count = costs->replicas[0].layer_count;
     int64_t *largest = NULL;
     for (int replica = 0; replica < costs->replica_count; replica++) {
-        const int64_t *own = array_of(costs, replica, array);
+        const int64_t *own = costs->replicas[replica].arrays[array];
         if (own == NULL) continue;
         if (largest == NULL) {
             largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
@@ -96,14 +87,12 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
                                bal_layer_costs *merged, error_message *err)
 {
     bal_layer_costs made = costs->replicas[0];
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     made.microbatch_count = costs->column_count;
-    bal_layer_costs_list(&made, arrays);
     for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
-        TRY(merge_times(costs, array, memory, arrays[array], err));
+        TRY(merge_times(costs, array, memory, &made.arrays[array], err));
     }
     for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
-        merge_values(costs, array, memory, arrays[array]);
+        merge_values(costs, array, memory, &made.arrays[array]);
     }
     *merged = made;
     return STATUS_OK;
@@ -182,18 +171,16 @@ static void cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layer
 {
     const int columns = layers->microbatch_count;
     const size_t cells = (size_t)costs->layer_count * (size_t)wanted;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     if (columns == 1 || columns == wanted) return;
-    bal_layer_costs_list(layers, arrays);
     for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
         int64_t *cycled = arena_array(costs->column_memory, cells, sizeof *cycled);
         for (int layer = 0; layer < costs->layer_count; layer++) {
-            const int64_t *row = *arrays[pass] + (int64_t)layer * columns;
+            const int64_t *row = layers->arrays[pass] + (int64_t)layer * columns;
             for (int microbatch = 0; microbatch < wanted; microbatch++) {
                 cycled[(int64_t)layer * wanted + microbatch] = row[microbatch % columns];
             }
         }
-        *arrays[pass] = cycled;
+        layers->arrays[pass] = cycled;
     }
     layers->microbatch_count = wanted;
 }
@@ -210,12 +197,9 @@ static void take_layers(bal_training_costs *costs, int replica, bool is_new)
         cycle_microbatches(costs, layers, costs->batch.played_count);
         return;
     }
-    layers->parameters = given->parameters;
-    layers->state_bytes = given->state_bytes;
-    layers->reduction_ns = given->reduction_ns;
-    layers->activation_bytes = given->activation_bytes;
-    layers->gradient_bytes = given->gradient_bytes;
-    layers->message_bytes = given->message_bytes;
+    for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
+        layers->arrays[array] = given->arrays[array];
+    }
 }
 
 /// Sets the speeds of the ranks in this iteration. True if one is other than before.
