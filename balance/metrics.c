@@ -121,16 +121,9 @@ void bal_timeline_sum(const bal_timeline *timeline, int64_t *begin_ns, int64_t *
 
 int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind)
 {
-    switch (kind) {
-    case OP_FORWARD:
-        return costs->memory_forward[stage];
-    case OP_BACKWARD_INPUT:
-        return costs->memory_backward_input[stage];
-    case OP_BACKWARD_WEIGHT:
-        return costs->memory_backward_weight[stage];
-    default:
-        return costs->memory_backward_input[stage] + costs->memory_backward_weight[stage];
-    }
+    return kind == OP_BACKWARD
+               ? costs->memory_backward_input[stage] + costs->memory_backward_weight[stage]
+               : costs->memory_changes[kind][stage];
 }
 
 void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs, int64_t *peak)

@@ -39,7 +39,6 @@ void sim_network_of_machine(const bal_machine *machine, const bal_schedule *sche
     int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
     int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);
     for (int way = 0; way < 2; way++) {
-        const int64_t *send_ns = way == 0 ? costs->send_forward_ns : costs->send_backward_ns;
         for (int stage = 0; stage < stages; stage++) {
             const int receiver = way == 0 ? stage + 1 : stage - 1;
             const int node = node_of(machine, schedule, machine_rank, stage);
@@ -47,7 +46,8 @@ void sim_network_of_machine(const bal_machine *machine, const bal_schedule *sche
                                  node_of(machine, schedule, machine_rank, receiver) != node;
             links[way * stages + stage] = is_sent ? node : -1;
             if (!is_sent) continue;
-            occupancy_ns[way * stages + stage] = send_ns[stage] - machine->inter_node.latency_ns;
+            occupancy_ns[way * stages + stage] =
+                costs->sends_ns[way][stage] - machine->inter_node.latency_ns;
         }
     }
     network->link_count = nodes;

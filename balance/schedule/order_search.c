@@ -38,17 +38,15 @@ static status read_sends(const bal_stage_costs *costs, int stage, int64_t *send_
 {
     const int stages = costs->stage_count;
     const int64_t *const delay_ns = costs->message_delay_ns;
-    int64_t delays[2] = {0, 0};
-    for (int way = 0; way < 2 && delay_ns != NULL; way++) {
-        TRY(mean_ns(delay_ns + (int64_t)way * stages * costs->microbatch_count, stage,
-                    costs->microbatch_count, "message_delay_ns", &delays[way], err));
-    }
-    send_ns[0] = costs->send_forward_ns[stage];
-    send_ns[stages] = costs->send_backward_ns[stage];
     for (int way = 0; way < 2; way++) {
+        int64_t delay = 0;
+        if (delay_ns != NULL) {
+            TRY(mean_ns(delay_ns + (int64_t)way * stages * costs->microbatch_count, stage,
+                        costs->microbatch_count, "message_delay_ns", &delay, err));
+        }
         // A send that is negative or longer is refused with the sum.
-        int64_t *const ns = &send_ns[way * stages];
-        if (*ns >= 0 && *ns <= INT64_MAX / 4) *ns += delays[way];
+        const int64_t ns = costs->sends_ns[way][stage];
+        send_ns[way * stages] = ns >= 0 && ns <= INT64_MAX / 4 ? ns + delay : ns;
     }
     return STATUS_OK;
 }
@@ -63,11 +61,10 @@ static status read_times(const bal_schedule_request *request, int64_t *times, er
     const int64_t most = INT64_MAX / 4 / request->microbatch_count / stages;
     for (int stage = 0; stage < stages; stage++) {
         int64_t *const time = times + stage;
-        TRY(mean_ns(costs->forward_ns, stage, columns, "forward_ns", time, err));
-        TRY(mean_ns(costs->backward_input_ns, stage, columns, "backward_input_ns", time + stages,
-                    err));
-        TRY(mean_ns(costs->backward_weight_ns, stage, columns, "backward_weight_ns",
-                    time + 2 * stages, err));
+        for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+            TRY(mean_ns(costs->times_ns[kind], stage, columns, bal_cost_names[kind],
+                        time + kind * stages, err));
+        }
         TRY(read_sends(costs, stage, time + 3 * stages, err));
         int64_t left = most;
         for (int part = 0; part < 5; part++) {
