@@ -219,16 +219,12 @@ static int wait_text(const sim_dispatch *dispatch, int rank, char out[200])
     const place other = waits_for(dispatch, rank);
     const place before = stands_at(dispatch, other.rank);
     const bool is_offered = dispatch->ranks[rank].offer_count > 0;
-    char names[3][32];
-    bal_op_name(at.op, names[0]);
-    bal_op_name(other.op, names[1]);
-    bal_op_name(before.op, names[2]);
-    const int length =
-        snprintf(out, 200, "rank %d %s %s rank %d %s", rank, names[0],
-                 is_offered ? "waits to be received by" : "waits for", other.rank, names[1]);
+    const int length = snprintf(out, 200, "rank %d %s %s rank %d %s", rank, bal_op_name(at.op).text,
+                                is_offered ? "waits to be received by" : "waits for", other.rank,
+                                bal_op_name(other.op).text);
     if (is_same(other.op, before.op)) return length;
     return length + snprintf(out + length, 200 - (size_t)length, ", behind rank %d %s", other.rank,
-                             names[2]);
+                             bal_op_name(before.op).text);
 }
 
 /// Ranks that wait wait for ranks that wait, so that following them for rank_count steps ends on a

@@ -287,12 +287,10 @@ static status check_options(const bal_controller_options *options, error_message
     if (repacks) TRY(bal_repack_options_check(&options->repack, &options->machine, err));
     if (!options->balancer->owns_freely) return STATUS_OK;
     if (kind == BAL_POLICY_THRESHOLD || kind == BAL_POLICY_SHADOW) {
-        char policy[BAL_POLICY_NAME_BYTES];
-        bal_policy_name(options->policy, policy);
         return error_set(err, STATUS_INVALID,
                          "%s predicts iterations, which the plans of %s, having no stages, do not "
                          "allow",
-                         policy, options->balancer->name);
+                         bal_policy_name(options->policy).text, options->balancer->name);
     }
     if (!repacks) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the plans of %s have no stages to re-pack",

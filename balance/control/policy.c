@@ -1,9 +1,6 @@
 #include "balance/control/policy.h"
 
-#include "base/text.h"
-
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *const bal_information_names[BAL_INFORMATION_COUNT] = {
@@ -46,18 +43,17 @@ status bal_policy_parse(const char *name, bal_policy *policy, error_message *err
                      name);
 }
 
-void bal_policy_name(bal_policy policy, char out[BAL_POLICY_NAME_BYTES])
+text_words bal_policy_name(bal_policy policy)
 {
-    if (policy.kind == BAL_POLICY_EVERY) {
-        snprintf(out, BAL_POLICY_NAME_BYTES, "every:%d", policy.period);
-    } else if (policy.kind == BAL_POLICY_THRESHOLD) {
-        snprintf(out, BAL_POLICY_NAME_BYTES, "threshold:%.10g", policy.threshold_ratio);
+    if (policy.kind == BAL_POLICY_EVERY) return text_wording("every:%d", policy.period);
+    if (policy.kind == BAL_POLICY_THRESHOLD) {
+        return text_wording("threshold:%.10g", policy.threshold_ratio);
     }
-    for (size_t row = 0; row < sizeof plain_names / sizeof plain_names[0]; row++) {
-        if (plain_names[row].policy.kind != policy.kind || policy.kind == BAL_POLICY_EVERY)
-            continue;
-        snprintf(out, BAL_POLICY_NAME_BYTES, "%s", plain_names[row].name);
+    int row = 0;
+    while (plain_names[row].policy.kind != policy.kind) {
+        row++;
     }
+    return text_wording("%s", plain_names[row].name);
 }
 
 bool bal_policy_asks(bal_policy policy, int iteration, bool changed)
