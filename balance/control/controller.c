@@ -236,15 +236,15 @@ static status find_order(bal_controller *controller, const bal_profile *profile,
     if (out->migration.layer_count == 0) return STATUS_OK;
     if (options->machine.rank_memory_bytes == 0 && !overlaps) return STATUS_OK;
     const bal_placed_partition before = placed(controller, controller->first_layer);
-    bal_migration_steps steps;
+    bal_migration moves;
     error_message why = {0};
     const status ordered = bal_migration_order(&before, &out->migration, layers, &options->machine,
-                                               controller->decision_memory, &steps, &why);
+                                               controller->decision_memory, &moves, &why);
     out->is_blocked = ordered == STATUS_INFEASIBLE;
     if (out->is_blocked) return STATUS_OK;
     if (ordered != STATUS_OK) return error_set(err, ordered, "%s", why.message);
     int64_t finish_ns = 0;
-    TRY(bal_migration_finish_ns(&steps, layers, &options->machine,
+    TRY(bal_migration_finish_ns(&moves, layers, &options->machine,
                                 overlaps ? profile->rank_end_ns : NULL, controller->decision_memory,
                                 &finish_ns, err));
     if (overlaps) finish_ns -= profile->makespan_ns;
