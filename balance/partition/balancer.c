@@ -148,15 +148,6 @@ status bal_fewest_moved_bytes(const bal_problem *problem, const bal_chain *chain
                                             first_layer, moved_bytes, err);
 }
 
-static int64_t largest_of(const int64_t *values, int count)
-{
-    int64_t largest = 0;
-    for (int index = 0; index < count; index++) {
-        if (values[index] > largest) largest = values[index];
-    }
-    return largest;
-}
-
 /// State of the layers that change their rank; with several chunks per rank a layer may change its
 /// stage and stay.
 ///
@@ -197,14 +188,16 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
 {
     TRY(bal_chain_check(chain, answer->first_layer, err));
     bal_chain_loads(chain, answer->first_layer, answer->stage_load);
-    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
+    for (int rank = 0; rank < answer->rank_count; rank++) {
+        answer->rank_load[rank] = bal_chain_rank_load(chain, answer->first_layer, rank);
+    }
     if (answer->bottleneck_lower_bound_ns < 0) {
         TRY(bound_of(problem, chain, memory, &answer->bottleneck_lower_bound_ns, err));
     }
     answer->bottleneck_ns =
         problem->objective == BAL_OBJECTIVE_1F1B_BOUND
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
-            : largest_of(answer->rank_load, bal_chain_rank_count(chain));
+            : bal_chain_largest_load(chain, answer->first_layer);
     answer->executable = true;
     int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
     bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
@@ -240,8 +233,12 @@ static void complete_owners(const bal_problem *problem, const bal_chain *chain, 
                             bal_answer *answer)
 {
     owner_loads(chain, answer->owner, answer->stage_load);
-    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
-    answer->bottleneck_ns = largest_of(answer->stage_load, chain->stage_count);
+    for (int rank = 0; rank < answer->rank_count; rank++) { // one chunk each
+        answer->rank_load[rank] = answer->stage_load[rank];
+        if (answer->rank_load[rank] > answer->bottleneck_ns) {
+            answer->bottleneck_ns = answer->rank_load[rank];
+        }
+    }
     answer->bottleneck_lower_bound_ns = bal_assignment_lower_bound(chain);
     answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
     answer->moved_bytes = count_moved(problem, chain, answer->owner, memory);

@@ -317,17 +317,6 @@ int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk)
                         chunk);
 }
 
-void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load)
-{
-    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        int64_t sum = 0;
-        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
-            sum += stage_load[bal_chain_stage_of(chain, rank, chunk)];
-        }
-        rank_load[rank] = sum;
-    }
-}
-
 int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank)
 {
     int64_t load = 0;

@@ -87,12 +87,6 @@ int bal_chain_rank_count(const bal_chain *chain);
 /// The stage that is a chunk of a rank.
 int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk);
 
-/// Sums the loads of stages over the chunks of every rank.
-///
-/// @param stage_load [stage_count]
-/// @param rank_load  [stage_count / chunk_count] out; may be stage_load where chunk_count is 1
-void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load);
-
 /// The load of a rank of a partition, all its chunks together, and the largest of all ranks.
 int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank);
 int64_t bal_chain_largest_load(const bal_chain *chain, const int *first_layer);
