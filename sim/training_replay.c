@@ -58,13 +58,12 @@ static status measure_loads(replay *state)
     for (int layer = 0; layer < layers->layer_count; layer++) {
         const int64_t row = (int64_t)layer * columns;
         int64_t *own = &load[state->plan.owner[layer]];
-        if (!add_times(layers->forward_ns + row, columns, own, &metrics.busy_ns) ||
-            !add_times(layers->backward_input_ns + row, columns, own, &metrics.busy_ns) ||
-            !add_times(layers->backward_weight_ns + row, columns, own, &metrics.busy_ns)) {
-            return error_set(
-                state->err, STATUS_INVALID,
-                "iteration %d: the ns of all layers are negative or do not fit 64 bits",
-                state->costs.iteration);
+        for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+            if (add_times(layers->arrays[pass] + row, columns, own, &metrics.busy_ns)) continue;
+            return error_set(state->err, STATUS_INVALID,
+                             "iteration %d: the ns of all layers are negative or do not fit 64 "
+                             "bits",
+                             state->costs.iteration);
         }
     }
     metrics.imbalance_ratio = bal_imbalance_ratio(load, ranks);
