@@ -20,17 +20,13 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
 }
 
 /// The node of a stage's rank.
-static int node_of(const bal_machine *machine, const bal_schedule *schedule,
-                   const int *machine_rank, int stage)
+static int node_of(const bal_machine *machine, const bal_placed_partition *plan, int stage)
 {
-    const int place = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                        schedule->chunk_count, stage, NULL);
-    return (machine_rank != NULL ? machine_rank[place] : place) / machine->ranks_per_node;
+    return bal_placed_machine_rank(plan, stage) / machine->ranks_per_node;
 }
 
-void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                            sim_network *network)
+void sim_network_of_machine(const bal_machine *machine, const bal_placed_partition *plan,
+                            const bal_stage_costs *costs, arena *memory, sim_network *network)
 {
     const int stages = costs->stage_count;
     const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
@@ -41,9 +37,9 @@ void sim_network_of_machine(const bal_machine *machine, const bal_schedule *sche
     for (int way = 0; way < 2; way++) {
         for (int stage = 0; stage < stages; stage++) {
             const int receiver = way == 0 ? stage + 1 : stage - 1;
-            const int node = node_of(machine, schedule, machine_rank, stage);
-            const bool is_sent = receiver >= 0 && receiver < stages &&
-                                 node_of(machine, schedule, machine_rank, receiver) != node;
+            const int node = node_of(machine, plan, stage);
+            const bool is_sent =
+                receiver >= 0 && receiver < stages && node_of(machine, plan, receiver) != node;
             links[way * stages + stage] = is_sent ? node : -1;
             if (!is_sent) continue;
             occupancy_ns[way * stages + stage] =

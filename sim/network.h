@@ -46,10 +46,8 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
 /// for what it takes beyond the latency, so for its bytes over the bandwidth. Messages within a
 /// node, and those of other replicas, are on ways of their own.
 ///
-/// @param machine_rank [schedule->rank_count] rank of the machine at each place, or NULL: the same
-/// @param costs        sends are those of the machine (bal_stage_costs_from_layers)
-/// @param network      out: arrays are carved from memory; none where nothing is shared
+/// @param costs   sends are those of the machine (bal_stage_costs_from_layers)
+/// @param network out: arrays are carved from memory; none where nothing is shared
 /// Time O(stages).
-void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                            sim_network *network);
+void sim_network_of_machine(const bal_machine *machine, const bal_placed_partition *plan,
+                            const bal_stage_costs *costs, arena *memory, sim_network *network);

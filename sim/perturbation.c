@@ -70,14 +70,6 @@ static bal_op_kind kind_of(int way)
     return way == 0 ? OP_FORWARD : OP_BACKWARD_INPUT;
 }
 
-static int machine_rank(const perturbing *of, int stage)
-{
-    const bal_schedule *schedule = of->schedule;
-    const int place = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                        schedule->chunk_count, stage, NULL);
-    return of->play->machine_rank != NULL ? of->play->machine_rank[place] : place;
-}
-
 /// What a message between two ranks takes over links as they are in the iteration.
 static int64_t link_ns(const perturbing *of, int rank, int other_rank, int64_t ns)
 {
@@ -103,8 +95,9 @@ static const int64_t *perturbed_sends(const perturbing *of, int way)
     for (int stage = 0; stage < stages; stage++) {
         const int receiver = sim_network_receiver(of->schedule, kind_of(way), stage);
         slower[stage] = receiver < 0 ? send_ns[stage]
-                                     : link_ns(of, machine_rank(of, stage),
-                                               machine_rank(of, receiver), send_ns[stage]);
+                                     : link_ns(of, bal_placed_machine_rank(of->play->plan, stage),
+                                               bal_placed_machine_rank(of->play->plan, receiver),
+                                               send_ns[stage]);
     }
     return slower;
 }

@@ -73,8 +73,8 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     TRY(sim_costs_check(schedule, &undisturbed, err));
     if (scratch->networks != NULL) {
         sim_network *network = &scratch->networks[replica];
-        sim_network_of_machine(request->machine, schedule, request->played.plan->machine_rank,
-                               &undisturbed, memory, network);
+        sim_network_of_machine(request->machine, request->played.plan, &undisturbed, memory,
+                               network);
         TRY(sim_compiled_order_dispatch(request->order, network, &scratch->dispatch, err));
     }
     for (int round = 0; round < round_count_of(request); round++) {
@@ -83,7 +83,7 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
         const sim_perturbed_play play = {.iteration = request->iteration,
                                          .round = round,
                                          .replica = replica,
-                                         .machine_rank = request->played.plan->machine_rank};
+                                         .plan = request->played.plan};
         if (round > 0 && !is_drawn) {
             *own = stages[replica];
             continue;
