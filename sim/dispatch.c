@@ -292,21 +292,13 @@ static void decide(sim_dispatch *dispatch, int rank)
     }
 }
 
-/// Ends the op of a rank, if it runs one; the first of a pair sends when the second ends.
+/// Ends the op of a rank, if it runs one.
 static void end_op(sim_dispatch *dispatch, int rank)
 {
     sim_dispatch_rank *state = &dispatch->ranks[rank];
-    if (!state->is_running) return;
+    const bool has_run = state->is_running && state->running.row != NO_ROW;
     state->is_running = false;
-    if (state->running.row == NO_ROW) return;
-    if (state->is_first) {
-        state->first = state->running;
-        state->has_first = true;
-        return;
-    }
-    if (state->has_first) sim_dispatch_send(dispatch, state->first);
-    state->has_first = false;
-    sim_dispatch_send(dispatch, state->running);
+    if (has_run) sim_dispatch_end(dispatch, state, state->running, state->is_first);
 }
 
 /// The ranks of a round in the order of their numbers, which decides who is first on a link.

@@ -144,7 +144,9 @@ static void take(const sim_dispatch *dispatch, int number)
 
 /// Notes an op as played. What it frees at its end nobody asks for before, so that it is freed at
 /// once.
-static void record(sim_dispatch *dispatch, sim_dispatch_rank *state, const choice *chosen,
+///
+/// @return whether it is the first of a pair
+static bool record(sim_dispatch *dispatch, sim_dispatch_rank *state, const choice *chosen,
                    int64_t end_ns)
 {
     const sim_dispatch_row *row = &dispatch->rows[chosen->row];
@@ -166,51 +168,22 @@ static void record(sim_dispatch *dispatch, sim_dispatch_rank *state, const choic
         dispatch->weights[state->weight_end++] =
             (sim_dispatch_op){row->weight_row, chosen->microbatch};
     }
+    return op.overlaps_next != 0;
 }
 
 /// Makes the end of an op an event: of this moment's next round where it takes no time.
 static void run_in_time(sim_dispatch *dispatch, int rank, const choice *chosen, int64_t end_ns)
 {
     sim_dispatch_rank *state = &dispatch->ranks[rank];
-    record(dispatch, state, chosen, end_ns);
+    state->is_first = record(dispatch, state, chosen, end_ns);
     state->free_ns = end_ns;
     state->is_running = true;
-    state->is_first =
-        chosen->source == FROM_STEPS && sim_step_is_pair(&dispatch->steps[state->next_step - 1]);
     state->running = (sim_dispatch_op){chosen->row, chosen->microbatch};
     if (end_ns == dispatch->now_ns) {
         dispatch->again[dispatch->again_count++] = rank;
         end_ns = BAL_NEVER;
     }
     bal_event_tree_set(&dispatch->events, rank, end_ns);
-}
-
-/// Sends what a rank has run, ahead of time; the first of a pair sends when the second ends.
-///
-/// @return when the rank is free
-static int64_t send_ahead(sim_dispatch *dispatch, sim_dispatch_rank *state, const choice *chosen,
-                          int64_t end_ns)
-{
-    const sim_dispatch_op op = {chosen->row, chosen->microbatch};
-    const sim_dispatch_op ops[SIM_PAIR] = {state->first, op};
-    int64_t free_ns = end_ns;
-    if (chosen->source == FROM_STEPS && sim_step_is_pair(&dispatch->steps[state->next_step - 1])) {
-        state->has_first = true;
-        state->first = op;
-        return end_ns;
-    }
-    for (int sent = state->has_first ? 0 : 1; sent < SIM_PAIR; sent++) {
-        const sim_dispatch_row *row = &dispatch->rows[ops[sent].row];
-        if (row->inbox < 0) continue;
-        const int64_t arrival_ns =
-            end_ns + sim_dispatch_way_ns(dispatch, row, ops[sent].microbatch);
-        sim_dispatch_deliver(dispatch, row, ops[sent].microbatch, arrival_ns);
-        if (dispatch->network.send == BAL_SEND_BLOCKING) {
-            free_ns = sim_dispatch_later(free_ns, arrival_ns);
-        }
-    }
-    state->has_first = false;
-    return free_ns;
 }
 
 /// When an op ends that is chosen.
@@ -226,8 +199,10 @@ void sim_dispatch_run_ahead(sim_dispatch *dispatch, int rank)
     choice chosen;
     while (choose_fixed(dispatch, state, &chosen)) {
         const int64_t end_ns = end_of(dispatch, &chosen);
-        record(dispatch, state, &chosen, end_ns);
-        state->free_ns = send_ahead(dispatch, state, &chosen, end_ns);
+        const bool is_first = record(dispatch, state, &chosen, end_ns);
+        state->free_ns = dispatch->now_ns = end_ns;
+        sim_dispatch_end(dispatch, state, (sim_dispatch_op){chosen.row, chosen.microbatch},
+                         is_first);
     }
 }
 

@@ -20,7 +20,7 @@ static int64_t travel(sim_dispatch *dispatch, const sim_dispatch_row *row, int m
     return begin_ns + sim_dispatch_way_ns(dispatch, row, microbatch);
 }
 
-void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)
+static void send(sim_dispatch *dispatch, sim_dispatch_op op)
 {
     const sim_dispatch_row *row = &dispatch->rows[op.row];
     sim_dispatch_rank *sender = &dispatch->ranks[row->rank];
@@ -38,6 +38,18 @@ void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)
     if (dispatch->network.send == BAL_SEND_BLOCKING) {
         sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
     }
+}
+
+void sim_dispatch_end(sim_dispatch *dispatch, sim_dispatch_rank *state, sim_dispatch_op op,
+                      bool is_first)
+{
+    if (is_first) {
+        state->first = op;
+    } else {
+        if (state->has_first) send(dispatch, state->first);
+        send(dispatch, op);
+    }
+    state->has_first = is_first;
 }
 
 static int cell_of(const sim_dispatch *dispatch, sim_dispatch_op op)

@@ -100,8 +100,8 @@ struct sim_dispatch {
     bool has_places; // greedy: which op is next depends on where they stand in the schedule
     int stage_count;
     int microbatch_count;
-    int no_wait; // cell of what is always there, after all messages
-    int64_t now_ns;
+    int no_wait;                 // cell of what is always there, after all messages
+    int64_t now_ns;              // ahead of time that of the rank at hand
     bal_event_tree events;       // when every rank decides next, or its op ends
     sim_dispatch_row *rows;      // [OP_KIND_COUNT][stage_count]
     sim_dispatch_rank *ranks;    // [rank_count]
@@ -204,8 +204,10 @@ void sim_dispatch_run_ahead(sim_dispatch *dispatch, int rank);
 /// Lets a rank that is free now decide, and sets its next event.
 void sim_dispatch_run_now(sim_dispatch *dispatch, int rank);
 
-/// Sends the message of an op that ended now, or offers it to its receiver.
-void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op);
+/// Ends an op of a rank now: sends its message, or offers it to its receiver. That of the first of
+/// a pair leaves when the second ends.
+void sim_dispatch_end(sim_dispatch *dispatch, sim_dispatch_rank *state, sim_dispatch_op op,
+                      bool is_first);
 
 /// Rendezvous: begins every message whose sender and receiver are both at rest, among those that
 /// ranks of this round send or receive.
