@@ -65,6 +65,13 @@ struct bal_problem {
     const bal_diffuser *diffuser;    // `diffusion` only; NULL: the core decides
 };
 
+/// value * (1 + ratio), at most INT64_MAX.
+static inline int64_t bal_grown(int64_t value, double ratio)
+{
+    const double more = ratio * (double)value;
+    return more >= (double)(INT64_MAX - value) ? INT64_MAX : value + (int64_t)more;
+}
+
 /// A partition of the problem's layers as its evaluator is to play it.
 ///
 /// @param first_layer [stage_count + 1] borrowed by the result

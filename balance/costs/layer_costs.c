@@ -121,6 +121,16 @@ bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_la
     return costs;
 }
 
+status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_layer_costs *mean,
+                            error_message *err)
+{
+    bal_layer_times times;
+    bal_layer_times_init(&times, costs->layer_count, memory);
+    TRY(bal_layer_times_fill(&times, costs, err));
+    *mean = bal_layer_times_costs(&times, costs);
+    return STATUS_OK;
+}
+
 bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory)
 {
     bal_layer_costs kept = *costs;

@@ -92,6 +92,12 @@ void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
 /// borrowed from like, times from times.
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);
 
+/// The costs with one column of times: their means over the microbatches.
+///
+/// @return what bal_layer_times_fill refuses
+status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_layer_costs *mean,
+                            error_message *err);
+
 /// Copies all arrays into memory.
 bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory);
 

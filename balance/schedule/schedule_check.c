@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Where an op stands in the order, per stage and microbatch. BW stands in the row of B.
@@ -327,17 +326,16 @@ status bal_schedule_check(const bal_schedule *schedule, error_message *err)
     const size_t places =
         rank_count * (size_t)schedule->chunk_count * (size_t)schedule->microbatch_count * ROW_COUNT;
     const int op_count = schedule->first_op[rank_count];
+    arena *scratch = arena_create(1 << 16);
     check_state state = {
         .schedule = schedule,
         .op_count = op_count,
-        .place = memory_array(places, sizeof *state.place),
-        .next_op = memory_array(rank_count, sizeof *state.next_op),
-        .is_done = memory_array((size_t)op_count + 1, sizeof *state.is_done),
+        .place = arena_array(scratch, places, sizeof *state.place),
+        .next_op = arena_array(scratch, rank_count, sizeof *state.next_op),
+        .is_done = arena_array(scratch, (size_t)op_count + 1, sizeof *state.is_done),
     };
     memset(state.place, 0xff, places * sizeof *state.place); // NOWHERE in every byte
     const status result = check_in(&state, err);
-    free(state.place);
-    free(state.next_op);
-    free(state.is_done);
+    arena_destroy(scratch);
     return result;
 }
