@@ -232,17 +232,19 @@ static bool minimise(probe *ask, int64_t largest, int64_t *value)
 
 /// The optimum without transfers, found by probes: a plan that shows whether the rules allow any,
 /// and whose loads with transfers are an upper bound.
-static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
-                               int64_t *bottleneck, error_message *err)
+///
+/// @param microbatch_count of the 1F1B bound; 0: the bottleneck
+static status probe_optimum(const bal_chain *chain, int microbatch_count, arena *memory,
+                            int *first_layer, int64_t *value, error_message *err)
 {
     bal_chain without_transfer = *chain;
     without_transfer.transfer_ns = NULL;
-    probe ask = {.chain = &without_transfer};
     const size_t cuts = (size_t)chain->stage_count + 1;
-    ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (!minimise(&ask, chain->load_sum_max, bottleneck)) {
-        return say_infeasible(chain, ask.reach, err);
-    }
+    const int64_t largest = chain->load_sum_max * (microbatch_count > 0 ? microbatch_count : 1);
+    probe ask = {.chain = &without_transfer,
+                 .microbatch_count = microbatch_count,
+                 .first = arena_array(memory, cuts, sizeof *ask.first)};
+    if (!minimise(&ask, largest, value)) return say_infeasible(chain, ask.reach, err);
     memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
     return STATUS_OK;
 }
@@ -424,11 +426,11 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
                                 int64_t *bottleneck, error_message *err)
 {
     if (chain->transfer_ns == NULL) {
-        return probe_bottleneck(chain, memory, first_layer, bottleneck, err);
+        return probe_optimum(chain, 0, memory, first_layer, bottleneck, err);
     }
     int64_t without_transfer = 0;
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
+    TRY(probe_optimum(chain, 0, memory, first, &without_transfer, err));
     cut_table table = {.value = CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
     cut_table_init(chain, memory, &table);
     cut_table_carve(memory, &table);
@@ -524,7 +526,7 @@ static status bound_by_table(const bal_chain *chain, int microbatch_count, arena
     int *first = arena_array(memory, stages + 1, sizeof *first);
     int64_t *load = arena_array(memory, stages, sizeof *load);
     int64_t bottleneck = 0;
-    TRY(probe_bottleneck(chain, memory, first, &bottleneck, err));
+    TRY(probe_optimum(chain, 0, memory, first, &bottleneck, err));
     cut_table_init(chain, memory, &table);
     cut_table_carve(memory, &table);
     int64_t low = search_begin(chain, microbatch_count);
@@ -562,14 +564,7 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
         chain->stage_time_factor_ppb != NULL) {
         return bound_by_table(chain, microbatch_count, memory, first_layer, bound_ns, err);
     }
-    probe ask = {.chain = chain, .microbatch_count = microbatch_count};
-    const size_t cuts = (size_t)chain->stage_count + 1;
-    ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (!minimise(&ask, chain->load_sum_max * microbatch_count, bound_ns)) {
-        return say_infeasible(chain, ask.reach, err);
-    }
-    memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
-    return STATUS_OK;
+    return probe_optimum(chain, microbatch_count, memory, first_layer, bound_ns, err);
 }
 
 status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,

@@ -69,6 +69,16 @@ bal_closed_form bal_schedule_length_interleaved_1f1b(const bal_equal_stages *sta
                       2 * (stages->rank_count * chunks - 1) * stages->send_ns));
 }
 
+/// All work, and for each rank ahead a forward or a turn, of which the span has turns only.
+static bal_closed_form turning(const bal_equal_stages *stages, int64_t forward_ns, int64_t turn_ns)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t base_ns =
+        stages->microbatch_count * work_ns(stages) + 4 * ahead * stages->send_ns;
+    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
+                             .span = holds(base_ns + ahead * turn_ns)};
+}
+
 bal_closed_form bal_schedule_length_zb_h1(const bal_equal_stages *stages)
 {
     const int64_t ahead = stages->rank_count - 1;
@@ -90,10 +100,7 @@ bal_closed_form bal_schedule_length_zb_h1(const bal_equal_stages *stages)
             return same(fails("two messages take longer than W"));
         }
     }
-    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages) + 4 * ahead * send_ns;
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, larger(input_ns, forward_ns + input_ns - weight_ns));
 }
 
 bal_closed_form bal_schedule_length_zb_h2(const bal_equal_stages *stages)
@@ -193,14 +200,10 @@ bal_closed_form bal_schedule_length_interleaved_zb(const bal_equal_stages *stage
         because = "there are fewer microbatches than ranks";
     }
     if (because != NULL) return same(fails(because));
-    const int64_t ahead = stages->rank_count - 1;
     const int64_t forward_ns = stages->forward_ns / stages->chunk_count;
     const int64_t input_ns = stages->backward_input_ns / stages->chunk_count;
     const int64_t weight_ns = stages->backward_weight_ns / stages->chunk_count;
-    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, larger(input_ns, forward_ns + input_ns - weight_ns));
 }
 
 bal_closed_form bal_schedule_length_zb_v_hand(const bal_equal_stages *stages)
@@ -214,12 +217,8 @@ bal_closed_form bal_schedule_length_zb_v_hand(const bal_equal_stages *stages)
         because = "F and B differ, or W is longer";
     }
     if (because != NULL) return same(fails(because));
-    const int64_t ahead = stages->rank_count - 1;
     const int64_t forward_ns = stages->forward_ns / 2;
-    const int64_t turn_ns = 2 * (forward_ns - stages->backward_weight_ns / 2);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, 2 * (forward_ns - stages->backward_weight_ns / 2));
 }
 
 bal_closed_form bal_schedule_length_dualpipe_v(const bal_equal_stages *stages)
