@@ -35,7 +35,7 @@ static int64_t step_arrival_ns(const sim_dispatch *dispatch, const sim_dispatch_
 {
     const int64_t arrival_ns = dispatch->arrival_ns[step->wait];
     if (!sim_step_is_pair(step)) return arrival_ns;
-    return sim_dispatch_later(arrival_ns, dispatch->arrival_ns[step[1].wait]);
+    return bal_larger(arrival_ns, dispatch->arrival_ns[step[1].wait]);
 }
 
 /// The next step, if what it waits for is there and memory allows it; else the oldest pending W, of
@@ -52,8 +52,8 @@ static bool choose_fixed(const sim_dispatch *dispatch, sim_dispatch_rank *state,
     const int64_t arrival_ns = step_arrival_ns(dispatch, step);
     const bool fits = has_room(state, row);
     if (fits && arrival_ns != SIM_UNKNOWN_NS && (!has_weight || arrival_ns <= state->free_ns)) {
-        *chosen = (choice){sim_dispatch_later(arrival_ns, state->free_ns), step->row,
-                           step->microbatch, FROM_STEPS, -1};
+        *chosen = (choice){bal_larger(arrival_ns, state->free_ns), step->row, step->microbatch,
+                           FROM_STEPS, -1};
         return true;
     }
     if (has_weight) return run_weight(dispatch, state, chosen);

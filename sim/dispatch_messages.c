@@ -14,7 +14,7 @@ static int64_t travel(sim_dispatch *dispatch, const sim_dispatch_row *row, int m
     int64_t begin_ns = dispatch->now_ns;
     if (row->link >= 0) {
         int64_t *free_ns = &dispatch->link_free_ns[row->link];
-        begin_ns = sim_dispatch_later(begin_ns, *free_ns);
+        begin_ns = bal_larger(begin_ns, *free_ns);
         *free_ns = begin_ns + row->occupancy_ns;
     }
     return begin_ns + sim_dispatch_way_ns(dispatch, row, microbatch);
@@ -36,7 +36,7 @@ static void send(sim_dispatch *dispatch, sim_dispatch_op op)
     const int64_t arrival_ns = travel(dispatch, row, op.microbatch);
     sim_dispatch_deliver(dispatch, row, op.microbatch, arrival_ns);
     if (dispatch->network.send == BAL_SEND_BLOCKING) {
-        sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
+        sender->free_ns = bal_larger(sender->free_ns, arrival_ns);
     }
 }
 
@@ -84,8 +84,8 @@ static void begin_message(sim_dispatch *dispatch, sim_dispatch_op op)
     sim_dispatch_rank *sender = &dispatch->ranks[row->rank];
     sim_dispatch_rank *receiver = &dispatch->ranks[row->receiver];
     const int64_t arrival_ns = travel(dispatch, row, op.microbatch);
-    sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
-    receiver->free_ns = sim_dispatch_later(receiver->free_ns, arrival_ns);
+    sender->free_ns = bal_larger(sender->free_ns, arrival_ns);
+    receiver->free_ns = bal_larger(receiver->free_ns, arrival_ns);
     sim_dispatch_deliver(dispatch, row, op.microbatch, arrival_ns);
     sim_dispatch_list(dispatch, row->rank);
     sim_dispatch_list(dispatch, row->receiver);

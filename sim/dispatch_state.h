@@ -131,11 +131,6 @@ struct sim_dispatch {
     bal_timeline timeline; // of played
 };
 
-static inline int64_t sim_dispatch_later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static inline int sim_dispatch_column(const sim_dispatch *dispatch, int microbatch)
 {
     return (int)((uint32_t)microbatch & dispatch->costs.column_mask);

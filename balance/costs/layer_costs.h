@@ -13,6 +13,16 @@
 /// Products of two int64 that are compared before they are divided back.
 __extension__ typedef __int128 bal_wide;
 
+static inline int64_t bal_larger(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
+static inline int64_t bal_smaller(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
 /// Arrays of layer costs; the times stand first.
 enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
 

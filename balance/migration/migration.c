@@ -83,11 +83,6 @@ typedef struct sequencer {
     bool *is_done; // [layer_count of moves]
 } sequencer;
 
-static int64_t larger(int64_t one, int64_t other)
-{
-    return one > other ? one : other;
-}
-
 /// What a rank lacks for a layer to come; no more than 0 where it has room.
 static int64_t lack_of(const sequencer *at, int move)
 {
@@ -107,8 +102,8 @@ static int next_move(const sequencer *at)
         if (at->is_done[move] || lack_of(at, move) > 0) continue;
         const int from = at->moves->from[move];
         const int to = at->moves->to[move];
-        const int64_t turn = larger(at->turn[from], at->turn[to]);
-        const int64_t left = larger(at->left[from], at->left[to]);
+        const int64_t turn = bal_larger(at->turn[from], at->turn[to]);
+        const int64_t left = bal_larger(at->left[from], at->left[to]);
         if (best >= 0 && (turn > best_turn || (turn == best_turn && left <= best_left))) continue;
         best = move;
         best_turn = turn;
@@ -122,7 +117,7 @@ static void send(sequencer *at, int move)
     const int from = at->moves->from[move];
     const int to = at->moves->to[move];
     const int64_t bytes = bytes_of(at->layers, at->moves->layer[move]);
-    at->turn[from] = at->turn[to] = (int)larger(at->turn[from], at->turn[to]) + 1;
+    at->turn[from] = at->turn[to] = (int)bal_larger(at->turn[from], at->turn[to]) + 1;
     at->held[to] += bytes;
     at->held[from] -= bytes;
     at->left[from] -= bytes;
@@ -208,13 +203,13 @@ status bal_migration_finish_ns(const bal_migration *ordered, const bal_layer_cos
         const int to = ordered->to[move];
         const int64_t ns =
             bal_link_transfer_ns(bal_machine_link(machine, from, to), bytes_of(layers, layer));
-        const int64_t begin = larger(free_ns[from], free_ns[to]);
+        const int64_t begin = bal_larger(free_ns[from], free_ns[to]);
         if (begin > INT64_MAX - ns) {
             return error_set(err, STATUS_INVALID,
                              "the transfer of layer %d ends after 64 bits of ns", layer);
         }
         free_ns[from] = free_ns[to] = begin + ns;
-        finish = larger(finish, begin + ns);
+        finish = bal_larger(finish, begin + ns);
     }
     *finish_ns = finish;
     return STATUS_OK;

@@ -104,11 +104,6 @@ static status read_stage_memory(const bal_schedule_request *request, const bal_o
     return STATUS_OK;
 }
 
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /// What one microbatch alone needs on a rank, and what ops need so that no rank is ever stuck.
 ///
 /// With two chunks, B of chunk 0 finds chunk 1 gone: it adds to chunk 0 only.
@@ -116,12 +111,12 @@ static void count_needs(const bal_order_search *find, bal_order_rank *rank)
 {
     const int64_t *memory = rank->memory;
     if (find->chunk_count == 1) {
-        rank->need[0] = memory[0] + max_of(0, memory[1]);
+        rank->need[0] = memory[0] + bal_larger(0, memory[1]);
         rank->need[1] = memory[1];
         return;
     }
-    rank->need[1] = memory[1] + max_of(0, memory[2]);
-    rank->need[0] = memory[0] + max_of(rank->need[1], memory[3]);
+    rank->need[1] = memory[1] + bal_larger(0, memory[2]);
+    rank->need[0] = memory[0] + bal_larger(rank->need[1], memory[3]);
     rank->need[2] = memory[2];
     rank->need[3] = memory[3];
 }
@@ -229,7 +224,7 @@ static int64_t span_lower_bound_ns(const bal_order_search *find, const int64_t *
             trip += times[3 * stages + stage] + times[4 * stages + stage + 1];
         }
         if (stage >= find->rank_count) continue;
-        bound = max_of(bound, max_of(trip, find->ranks[stage].work_ns));
+        bound = bal_larger(bound, bal_larger(trip, find->ranks[stage].work_ns));
     }
     return bound;
 }
@@ -278,7 +273,7 @@ static int advance(const bal_order_search *find, int rank, bal_order_cursor *at)
         if (code < find->sweep_count) {
             const int microbatch = at->done[code];
             if (microbatch == at->known[code]) break;
-            begin_ns = max_of(begin_ns, of->arrival_ns[code][microbatch]);
+            begin_ns = bal_larger(begin_ns, of->arrival_ns[code][microbatch]);
             const int64_t end_ns = begin_ns + of->op_ns[code];
             of->message_ns[code][microbatch] = end_ns + of->send_ns[code];
             if (of->next_rank[code] >= 0) {
@@ -320,8 +315,8 @@ void bal_order_search_play(bal_order_search *find)
     int64_t held = 0;
     for (int rank = 0; rank < find->rank_count; rank++) {
         const bal_order_cursor *at = &find->cursors[rank];
-        span_ns = max_of(span_ns, at->free_ns - at->begin_ns);
-        makespan_ns = max_of(makespan_ns, at->free_ns);
+        span_ns = bal_larger(span_ns, at->free_ns - at->begin_ns);
+        makespan_ns = bal_larger(makespan_ns, at->free_ns);
         held += at->chunks_max;
     }
     bal_order_search_offer(find, span_ns, makespan_ns, held);
