@@ -73,23 +73,35 @@ double bal_bubble_ratio(double busy_ns, double total_ns)
     return total_ns > 0 ? 1 - busy_ns / total_ns : 0;
 }
 
+/// First begin of the ops of a rank that has some, last end, and the sum of all.
+static void sum_rank(const bal_timeline *timeline, int rank, int64_t *begin_ns, int64_t *end_ns,
+                     int64_t *work_ns)
+{
+    const int first = timeline->schedule->first_op[rank];
+    const int end = timeline->schedule->first_op[rank + 1];
+    *begin_ns = INT64_MAX;
+    *end_ns = INT64_MIN;
+    *work_ns = 0;
+    for (int op = first; op < end; op++) {
+        if (timeline->begin_ns[op] < *begin_ns) *begin_ns = timeline->begin_ns[op];
+        if (timeline->end_ns[op] > *end_ns) *end_ns = timeline->end_ns[op];
+        *work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
+    }
+}
+
 bal_metrics bal_metrics_of(const bal_timeline *timeline)
 {
     const bal_schedule *schedule = timeline->schedule;
     rank_totals totals = totals_start();
     for (int rank = 0; rank < schedule->rank_count; rank++) {
-        const int first = schedule->first_op[rank];
-        const int end = schedule->first_op[rank + 1];
-        if (first == end) totals.work_min_ns = 0;
-        if (first == end) continue;
-        int64_t begin_ns = INT64_MAX;
-        int64_t end_ns = INT64_MIN;
-        int64_t work_ns = 0;
-        for (int op = first; op < end; op++) {
-            if (timeline->begin_ns[op] < begin_ns) begin_ns = timeline->begin_ns[op];
-            if (timeline->end_ns[op] > end_ns) end_ns = timeline->end_ns[op];
-            work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
+        if (schedule->first_op[rank] == schedule->first_op[rank + 1]) {
+            totals.work_min_ns = 0;
+            continue;
         }
+        int64_t begin_ns = 0;
+        int64_t end_ns = 0;
+        int64_t work_ns = 0;
+        sum_rank(timeline, rank, &begin_ns, &end_ns, &work_ns);
         totals_add(&totals, begin_ns, end_ns, work_ns);
     }
     return totals_finish(&totals, schedule->rank_count);
@@ -108,29 +120,16 @@ bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
 void bal_timeline_sum(const bal_timeline *timeline, int64_t *begin_ns, int64_t *end_ns,
                       int64_t *work_ns)
 {
-    const int *first_op = timeline->schedule->first_op;
     for (int rank = 0; rank < timeline->schedule->rank_count; rank++) {
-        begin_ns[rank] = timeline->begin_ns[first_op[rank]];
-        end_ns[rank] = timeline->end_ns[first_op[rank + 1] - 1];
-        work_ns[rank] = 0;
-        for (int op = first_op[rank]; op < first_op[rank + 1]; op++) {
-            work_ns[rank] += timeline->end_ns[op] - timeline->begin_ns[op];
-        }
+        sum_rank(timeline, rank, &begin_ns[rank], &end_ns[rank], &work_ns[rank]);
     }
 }
 
 int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind)
 {
-    switch (kind) {
-    case OP_FORWARD:
-        return costs->memory_forward[stage];
-    case OP_BACKWARD_INPUT:
-        return costs->memory_backward_input[stage];
-    case OP_BACKWARD_WEIGHT:
-        return costs->memory_backward_weight[stage];
-    default:
-        return costs->memory_backward_input[stage] + costs->memory_backward_weight[stage];
-    }
+    return kind == OP_BACKWARD
+               ? costs->memory_backward_input[stage] + costs->memory_backward_weight[stage]
+               : costs->memory_changes[kind][stage];
 }
 
 void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs, int64_t *peak)

@@ -234,10 +234,9 @@ void bal_order_write(const bal_schedule *order, json_writer *writer)
     json_begin_array(writer);
     for (int rank = 0; rank < order->rank_count; rank++) {
         json_begin_array(writer);
-        for (int op = order->first_op[rank]; op < order->first_op[rank + 1];) {
-            char name[64];
-            op += bal_op_pair_name(&order->ops[op], name);
-            json_write_string(writer, name);
+        for (int op = order->first_op[rank]; op < order->first_op[rank + 1]; op++) {
+            json_write_string(writer, bal_op_pair_name(&order->ops[op]).text);
+            op += order->ops[op].overlaps_next;
         }
         json_end_array(writer);
     }

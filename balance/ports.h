@@ -42,16 +42,13 @@ typedef struct bal_diffuser {
 typedef struct bal_evaluator {
     void *context;
 
-    /// @param layers       what every microbatch is predicted to cost
-    /// @param plan         any number of places up to the machine's
-    /// @param iteration_ns out: predicted length of one iteration
+    /// @param layers           what microbatches are predicted to cost: one column, or a column
+    /// each
+    /// @param plan             any number of places up to the machine's
+    /// @param microbatch_count of the iteration: re-packing may ask for another than the run has
+    /// now
+    /// @param iteration_ns     out: predicted length of one iteration
     status (*iteration_ns)(void *context, const bal_layer_costs *layers,
-                           const bal_placed_partition *plan, int64_t *iteration_ns,
-                           error_message *err);
-
-    /// The same with another number of microbatches than the run has now, whose columns layers
-    /// hold; re-packing asks where it may choose that number. NULL: cannot.
-    status (*iteration_ns_of)(void *context, const bal_layer_costs *layers,
-                              const bal_placed_partition *plan, int microbatch_count,
-                              int64_t *iteration_ns, error_message *err);
+                           const bal_placed_partition *plan, int microbatch_count,
+                           int64_t *iteration_ns, error_message *err);
 } bal_evaluator;

@@ -65,6 +65,13 @@ struct bal_problem {
     const bal_diffuser *diffuser;    // `diffusion` only; NULL: the core decides
 };
 
+/// value * (1 + ratio), at most INT64_MAX.
+static inline int64_t bal_grown(int64_t value, double ratio)
+{
+    const double more = ratio * (double)value;
+    return more >= (double)(INT64_MAX - value) ? INT64_MAX : value + (int64_t)more;
+}
+
 /// A partition of the problem's layers as its evaluator is to play it.
 ///
 /// @param first_layer [stage_count + 1] borrowed by the result
@@ -79,16 +86,11 @@ static inline bal_placed_partition bal_problem_placed(const bal_problem *problem
                                   .machine_rank = problem->machine_rank};
 }
 
-/// Asks the evaluator what an iteration of a plan takes with the problem's layers and microbatches,
-/// which re-packing may want to be others than the run has now.
+/// Asks the evaluator what an iteration of a plan takes with the problem's layers and microbatches.
 static inline status bal_problem_predict(const bal_problem *problem,
                                          const bal_placed_partition *plan, int64_t *iteration_ns,
                                          error_message *err)
 {
-    const bal_evaluator *evaluator = problem->evaluator;
-    if (evaluator->iteration_ns_of != NULL) {
-        return evaluator->iteration_ns_of(evaluator->context, &problem->layers, plan,
-                                          problem->microbatch_count, iteration_ns, err);
-    }
-    return evaluator->iteration_ns(evaluator->context, &problem->layers, plan, iteration_ns, err);
+    return problem->evaluator->iteration_ns(problem->evaluator->context, &problem->layers, plan,
+                                            problem->microbatch_count, iteration_ns, err);
 }

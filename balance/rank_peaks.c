@@ -10,8 +10,7 @@
 typedef struct peak_list {
     int chunk_count;
     int count;
-    int capacity;
-    int64_t *held; // [capacity][chunk_count]
+    int64_t *held; // [count][chunk_count]
     arena *memory;
 } peak_list;
 
@@ -37,18 +36,9 @@ static void note(peak_list *list, int first, const int64_t *held)
         if (kept < peak) memcpy(list->held + (size_t)kept * width, known, width * sizeof *known);
         kept++;
     }
-    list->count = kept;
-    if (list->count == list->capacity) {
-        const int capacity = 2 * list->capacity + 16;
-        int64_t *grown = arena_array(list->memory, (size_t)capacity * width, sizeof *grown);
-        if (list->count > 0) {
-            memcpy(grown, list->held, (size_t)list->count * width * sizeof *grown);
-        }
-        list->held = grown;
-        list->capacity = capacity;
-    }
-    memcpy(list->held + (size_t)list->count * width, held, width * sizeof *held);
-    list->count++;
+    list->held = arena_grow(list->memory, list->held, (size_t)kept, width * sizeof *held);
+    memcpy(list->held + (size_t)kept * width, held, width * sizeof *held);
+    list->count = kept + 1;
 }
 
 /// Walks the order of a rank. Only the moments before something is released can be peaks.

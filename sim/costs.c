@@ -24,15 +24,12 @@ static status add_time(int64_t *total, int64_t ns, int64_t times, const char *wh
     return STATUS_OK;
 }
 
-static status add_times(int64_t *total, const int64_t *op_ns, const bal_stage_costs *costs,
-                        int microbatch_count, const char *what, error_message *err)
+/// Adds what the ops of one kind and stage take, or their messages: a time for each column.
+static status add_row(int64_t *total, const int64_t *row, int columns, int microbatch_count,
+                      const char *what, int stage, error_message *err)
 {
-    const int columns = costs->microbatch_count;
-    for (int stage = 0; stage < costs->stage_count; stage++) {
-        for (int column = 0; column < columns; column++) {
-            TRY(add_time(total, op_ns[(int64_t)stage * columns + column],
-                         columns == 1 ? microbatch_count : 1, what, stage, err));
-        }
+    for (int column = 0; column < columns; column++) {
+        TRY(add_time(total, row[column], columns == 1 ? microbatch_count : 1, what, stage, err));
     }
     return STATUS_OK;
 }
@@ -56,45 +53,49 @@ static bool are_small(const bal_schedule *schedule, const bal_stage_costs *costs
     const int64_t cells = (int64_t)costs->stage_count * costs->microbatch_count;
     const int64_t all = (int64_t)costs->stage_count * schedule->microbatch_count * TIMES_PER_CELL;
     const int64_t *delay_ns = costs->message_delay_ns;
-    const int64_t bits =
-        (delay_ns != NULL ? bits_of(delay_ns, 2 * cells) : 0) | bits_of(costs->forward_ns, cells) |
-        bits_of(costs->backward_input_ns, cells) | bits_of(costs->backward_weight_ns, cells) |
-        bits_of(costs->send_forward_ns, costs->stage_count) |
-        bits_of(costs->send_backward_ns, costs->stage_count);
+    int64_t bits = delay_ns != NULL ? bits_of(delay_ns, 2 * cells) : 0;
+    for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+        bits |= bits_of(costs->times_ns[kind], cells);
+    }
+    for (int way = 0; way < 2; way++) {
+        bits |= bits_of(costs->sends_ns[way], costs->stage_count);
+    }
     return bits >= 0 && bits <= INT64_MAX / 4 / all;
 }
 
-/// Adds the delays of the messages that a stage sends to another rank.
-static status add_delays(int64_t *total, const bal_schedule *schedule, const bal_stage_costs *costs,
-                         int stage, error_message *err)
+/// Adds the messages of one direction that a stage sends to another rank, and their delays.
+static status add_messages(int64_t *total, const bal_schedule *schedule,
+                           const bal_stage_costs *costs, int way, int stage, error_message *err)
 {
+    const bool is_forward = way == 0;
     const int columns = costs->microbatch_count;
-    for (int column = 0; column < columns; column++) {
-        const int times = columns == 1 ? schedule->microbatch_count : 1;
-        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_FORWARD, stage, column), times,
-                     "message_delay_ns of F", stage, err));
-        TRY(add_time(total, sim_network_delay_ns(schedule, costs, OP_BACKWARD_INPUT, stage, column),
-                     times, "message_delay_ns of B", stage, err));
+    const int64_t row = (int64_t)way * costs->stage_count + stage;
+    if (sim_network_receiver(schedule, is_forward ? OP_FORWARD : OP_BACKWARD_INPUT, stage) < 0) {
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    TRY(add_time(total, costs->sends_ns[way][stage], schedule->microbatch_count,
+                 is_forward ? "send_forward_ns" : "send_backward_ns", stage, err));
+    if (costs->message_delay_ns == NULL) return STATUS_OK;
+    return add_row(total, costs->message_delay_ns + row * columns, columns,
+                   schedule->microbatch_count,
+                   is_forward ? "message_delay_ns of F" : "message_delay_ns of B", stage, err);
 }
 
 static status check_times(const bal_schedule *schedule, const bal_stage_costs *costs,
                           error_message *err)
 {
-    const int microbatches = schedule->microbatch_count;
+    const int columns = costs->microbatch_count;
     int64_t total = 0;
     if (are_small(schedule, costs)) return STATUS_OK;
-    TRY(add_times(&total, costs->forward_ns, costs, microbatches, "forward_ns", err));
-    TRY(add_times(&total, costs->backward_input_ns, costs, microbatches, "backward_input_ns", err));
-    TRY(add_times(&total, costs->backward_weight_ns, costs, microbatches, "backward_weight_ns",
-                  err));
+    for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+        for (int stage = 0; stage < costs->stage_count; stage++) {
+            TRY(add_row(&total, costs->times_ns[kind] + (int64_t)stage * columns, columns,
+                        schedule->microbatch_count, bal_cost_names[kind], stage, err));
+        }
+    }
     for (int stage = 0; stage < costs->stage_count; stage++) {
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_FORWARD, stage),
-                     microbatches, "send_forward_ns", stage, err));
-        TRY(add_time(&total, sim_network_transfer_ns(schedule, costs, OP_BACKWARD_INPUT, stage),
-                     microbatches, "send_backward_ns", stage, err));
-        TRY(add_delays(&total, schedule, costs, stage, err));
+        TRY(add_messages(&total, schedule, costs, 0, stage, err));
+        TRY(add_messages(&total, schedule, costs, 1, stage, err));
     }
     return STATUS_OK;
 }
@@ -117,14 +118,14 @@ static status add_memory(int64_t *total, int64_t change, int microbatch_count, c
 
 static status check_memory(const bal_stage_costs *costs, int microbatch_count, error_message *err)
 {
+    static const char *const names[] = {"memory_forward", "memory_backward_input",
+                                        "memory_backward_weight"};
     int64_t total = 0;
     for (int stage = 0; stage < costs->stage_count; stage++) {
-        TRY(add_memory(&total, costs->memory_forward[stage], microbatch_count, "memory_forward",
-                       stage, err));
-        TRY(add_memory(&total, costs->memory_backward_input[stage], microbatch_count,
-                       "memory_backward_input", stage, err));
-        TRY(add_memory(&total, costs->memory_backward_weight[stage], microbatch_count,
-                       "memory_backward_weight", stage, err));
+        for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+            TRY(add_memory(&total, costs->memory_changes[kind][stage], microbatch_count,
+                           names[kind], stage, err));
+        }
     }
     return STATUS_OK;
 }
@@ -210,20 +211,15 @@ void sim_cost_table_fill(sim_cost_table *table, const bal_stage_costs *costs)
     assert(costs->stage_count == stages);
     assert(columns == 1 || columns == table->schedule->microbatch_count);
     if (table->has_full_backward) add_full_backward(table, costs);
-    const int64_t *const op_ns[OP_KIND_COUNT] = {
-        [OP_FORWARD] = costs->forward_ns,
-        [OP_BACKWARD_INPUT] = costs->backward_input_ns,
-        [OP_BACKWARD_WEIGHT] = costs->backward_weight_ns,
-        [OP_BACKWARD] = table->full_backward_ns,
-    };
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (kind == OP_BACKWARD && !table->has_full_backward) continue;
-        const int64_t *send_ns =
-            kind == OP_FORWARD ? costs->send_forward_ns : costs->send_backward_ns;
+        const int64_t *op_ns =
+            kind == OP_BACKWARD ? table->full_backward_ns : costs->times_ns[kind];
+        const int64_t *send_ns = costs->sends_ns[kind == OP_FORWARD ? 0 : 1];
         for (int stage = 0; stage < stages; stage++) {
             const int row = kind * stages + stage;
             const int64_t transfer_ns = table->has_message[row] ? send_ns[stage] : 0;
-            table->rows[row] = (sim_row){op_ns[kind] + stage * columns, transfer_ns};
+            table->rows[row] = (sim_row){op_ns + stage * columns, transfer_ns};
             table->rows[OP_KIND_COUNT * stages + row] = (sim_row){table->no_ns, transfer_ns};
         }
     }

@@ -143,7 +143,8 @@ void sim_dispatch_set_network(sim_dispatch *dispatch, const sim_network *network
         dispatch->link_room = taken.link_count;
     }
     dispatch->network = taken;
-    dispatch->is_in_time = taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
+    dispatch->is_in_time =
+        dispatch->policy != SIM_STATIC || taken.send == BAL_SEND_RENDEZVOUS || taken.link_count > 0;
 }
 
 status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
@@ -159,7 +160,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     sim_dispatch_set_network(created, network);
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
-    sim_engine_init(schedule->rank_count, memory, &created->engine);
+    bal_event_tree_init(schedule->rank_count, memory, &created->events);
     sim_cost_table_init(schedule, memory, &created->costs);
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
@@ -195,22 +196,12 @@ static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
     }
 }
 
-static int64_t least_of(const int64_t *ns, int64_t count)
-{
-    int64_t least = ns[0];
-    for (int64_t index = 1; index < count; index++) {
-        least = ns[index] < least ? ns[index] : least;
-    }
-    return least;
-}
-
 /// Puts the costs of a play into the rows.
 static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
 {
     const int stages = dispatch->stage_count;
     const sim_network *network = &dispatch->network;
     const bool has_links = network->link_count > 0;
-    const bool is_ahead = dispatch->policy != SIM_STATIC && !dispatch->is_in_time;
     sim_cost_table_fill(&dispatch->costs, costs);
     for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
         sim_dispatch_row *row = &dispatch->rows[number];
@@ -222,10 +213,6 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
         row->transfer_ns = dispatch->costs.rows[number].transfer_ns;
         row->delay_ns =
             crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
-        const bool has_ops = row->op.kind != OP_BACKWARD || dispatch->costs.has_full_backward;
-        if (is_ahead && has_ops && row->inbox >= 0) {
-            row->least_ns = row->transfer_ns + least_of(row->op_ns, costs->microbatch_count);
-        }
         row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
         // Only F needs room; the others may be asked whether there is some too.
         row->need = is_forward && dispatch->policy != SIM_STATIC
@@ -254,7 +241,6 @@ static void reset_messages(sim_dispatch *dispatch)
         inbox->head_ns = inbox->sender < 0 ? 0 : SIM_UNKNOWN_NS;
         inbox->first = 0;
         inbox->end = inbox->sender < 0 ? dispatch->microbatch_count : 0;
-        inbox->left = dispatch->microbatch_count;
     }
 }
 
@@ -265,7 +251,7 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
     int first_weight = 0;
     dispatch->now_ns = 0;
     dispatch->runnable_count = dispatch->round_count = dispatch->again_count = 0;
-    sim_engine_reset(&dispatch->engine);
+    bal_event_tree_reset(&dispatch->events);
     reset_messages(dispatch);
     for (int link = 0; link < dispatch->network.link_count; link++) {
         dispatch->link_free_ns[link] = 0;
@@ -285,7 +271,7 @@ static void reset(sim_dispatch *dispatch, const int64_t *memory_limit, const int
             .running = {.row = NO_ROW},
         };
         first_weight += schedule->chunk_count * schedule->microbatch_count;
-        sim_engine_set(&dispatch->engine, rank, state->free_ns);
+        bal_event_tree_set(&dispatch->events, rank, state->free_ns);
     }
 }
 
@@ -296,31 +282,23 @@ static void decide(sim_dispatch *dispatch, int rank)
     state->awaited = SIM_NO_CELL;
     if (state->is_running) return;
     if (state->offer_count > 0) {
-        sim_engine_set(&dispatch->engine, rank, SIM_NEVER);
+        bal_event_tree_set(&dispatch->events, rank, BAL_NEVER);
     } else if (state->free_ns > dispatch->now_ns) {
-        sim_engine_set(&dispatch->engine, rank, state->free_ns);
+        bal_event_tree_set(&dispatch->events, rank, state->free_ns);
     } else {
         state->free_ns = dispatch->now_ns;
         state->is_idle = false;
-        sim_dispatch_advance(dispatch, rank, true);
+        sim_dispatch_run_now(dispatch, rank);
     }
 }
 
-/// Ends the op of a rank, if it runs one; the first of a pair sends when the second ends.
+/// Ends the op of a rank, if it runs one.
 static void end_op(sim_dispatch *dispatch, int rank)
 {
     sim_dispatch_rank *state = &dispatch->ranks[rank];
-    if (!state->is_running) return;
+    const bool has_run = state->is_running && state->running.row != NO_ROW;
     state->is_running = false;
-    if (state->running.row == NO_ROW) return;
-    if (state->is_first) {
-        state->first = state->running;
-        state->has_first = true;
-        return;
-    }
-    if (state->has_first) sim_dispatch_send(dispatch, state->first);
-    state->has_first = false;
-    sim_dispatch_send(dispatch, state->running);
+    if (has_run) sim_dispatch_end(dispatch, state, state->running, state->is_first);
 }
 
 /// The ranks of a round in the order of their numbers, which decides who is first on a link.
@@ -360,39 +338,35 @@ static void play_round(sim_dispatch *dispatch)
     }
 }
 
-/// Lets ranks whose message is known now go on, ahead of time.
+/// Lets ranks go on ahead of time, all at first, then those whose message is known now.
 static void run_ahead(sim_dispatch *dispatch)
 {
+    for (int rank = dispatch->schedule->rank_count - 1; rank >= 0; rank--) {
+        sim_dispatch_list(dispatch, rank);
+    }
     while (dispatch->runnable_count > 0) {
         const int rank = dispatch->runnable[--dispatch->runnable_count];
         sim_dispatch_rank *state = &dispatch->ranks[rank];
         state->is_listed = false;
         state->awaited = SIM_NO_CELL;
-        sim_dispatch_advance(dispatch, rank, false);
+        sim_dispatch_run_ahead(dispatch, rank);
     }
 }
 
-/// Plays until nothing is left to happen.
-static void run(sim_dispatch *dispatch)
+/// Plays moment after moment until nothing is left to happen.
+static void run_in_time(sim_dispatch *dispatch)
 {
-    sim_engine *engine = &dispatch->engine;
+    bal_event_tree *events = &dispatch->events;
     for (;;) {
-        if (!dispatch->is_in_time) run_ahead(dispatch);
-        const int64_t next_ns = sim_engine_next_ns(engine);
-        if (dispatch->again_count > 0 && next_ns > dispatch->now_ns) {
-            play_round(dispatch);
-            continue;
-        }
-        if (next_ns == SIM_NEVER) return;
-        dispatch->now_ns = next_ns;
-        if (!dispatch->is_in_time) {
-            decide(dispatch, sim_engine_next(engine));
-            continue;
-        }
-        while (sim_engine_next_ns(engine) == next_ns) {
-            const int rank = sim_engine_next(engine);
-            sim_engine_set(engine, rank, SIM_NEVER);
-            dispatch->again[dispatch->again_count++] = rank;
+        const int64_t next_ns = bal_event_tree_next_ns(events);
+        if (dispatch->again_count == 0 || next_ns <= dispatch->now_ns) {
+            if (next_ns == BAL_NEVER) return;
+            dispatch->now_ns = next_ns;
+            while (bal_event_tree_next_ns(events) == next_ns) {
+                const int rank = bal_event_tree_next(events);
+                bal_event_tree_set(events, rank, BAL_NEVER);
+                dispatch->again[dispatch->again_count++] = rank;
+            }
         }
         play_round(dispatch);
     }
@@ -409,9 +383,12 @@ status sim_dispatch_play(sim_dispatch *dispatch, const bal_stage_costs *costs,
         memset(dispatch->claims, 0, (size_t)dispatch->stage_count * sizeof *dispatch->claims);
     }
     price_rows(dispatch, costs);
-    dispatch->may_overtake = dispatch->costs.has_delays;
     reset(dispatch, memory_limit, start_ns);
-    run(dispatch);
+    if (dispatch->is_in_time) {
+        run_in_time(dispatch);
+    } else {
+        run_ahead(dispatch);
+    }
     TRY(sim_dispatch_check_end(dispatch, err));
     *timeline = dispatch->timeline;
     return STATUS_OK;

@@ -14,13 +14,13 @@ static int64_t travel(sim_dispatch *dispatch, const sim_dispatch_row *row, int m
     int64_t begin_ns = dispatch->now_ns;
     if (row->link >= 0) {
         int64_t *free_ns = &dispatch->link_free_ns[row->link];
-        begin_ns = sim_dispatch_later(begin_ns, *free_ns);
+        begin_ns = bal_larger(begin_ns, *free_ns);
         *free_ns = begin_ns + row->occupancy_ns;
     }
     return begin_ns + sim_dispatch_way_ns(dispatch, row, microbatch);
 }
 
-void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)
+static void send(sim_dispatch *dispatch, sim_dispatch_op op)
 {
     const sim_dispatch_row *row = &dispatch->rows[op.row];
     sim_dispatch_rank *sender = &dispatch->ranks[row->rank];
@@ -36,8 +36,20 @@ void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op)
     const int64_t arrival_ns = travel(dispatch, row, op.microbatch);
     sim_dispatch_deliver(dispatch, row, op.microbatch, arrival_ns);
     if (dispatch->network.send == BAL_SEND_BLOCKING) {
-        sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
+        sender->free_ns = bal_larger(sender->free_ns, arrival_ns);
     }
+}
+
+void sim_dispatch_end(sim_dispatch *dispatch, sim_dispatch_rank *state, sim_dispatch_op op,
+                      bool is_first)
+{
+    if (is_first) {
+        state->first = op;
+    } else {
+        if (state->has_first) send(dispatch, state->first);
+        send(dispatch, op);
+    }
+    state->has_first = is_first;
 }
 
 static int cell_of(const sim_dispatch *dispatch, sim_dispatch_op op)
@@ -72,8 +84,8 @@ static void begin_message(sim_dispatch *dispatch, sim_dispatch_op op)
     sim_dispatch_rank *sender = &dispatch->ranks[row->rank];
     sim_dispatch_rank *receiver = &dispatch->ranks[row->receiver];
     const int64_t arrival_ns = travel(dispatch, row, op.microbatch);
-    sender->free_ns = sim_dispatch_later(sender->free_ns, arrival_ns);
-    receiver->free_ns = sim_dispatch_later(receiver->free_ns, arrival_ns);
+    sender->free_ns = bal_larger(sender->free_ns, arrival_ns);
+    receiver->free_ns = bal_larger(receiver->free_ns, arrival_ns);
     sim_dispatch_deliver(dispatch, row, op.microbatch, arrival_ns);
     sim_dispatch_list(dispatch, row->rank);
     sim_dispatch_list(dispatch, row->receiver);
@@ -219,16 +231,12 @@ static int wait_text(const sim_dispatch *dispatch, int rank, char out[200])
     const place other = waits_for(dispatch, rank);
     const place before = stands_at(dispatch, other.rank);
     const bool is_offered = dispatch->ranks[rank].offer_count > 0;
-    char names[3][32];
-    bal_op_name(at.op, names[0]);
-    bal_op_name(other.op, names[1]);
-    bal_op_name(before.op, names[2]);
-    const int length =
-        snprintf(out, 200, "rank %d %s %s rank %d %s", rank, names[0],
-                 is_offered ? "waits to be received by" : "waits for", other.rank, names[1]);
+    const int length = snprintf(out, 200, "rank %d %s %s rank %d %s", rank, bal_op_name(at.op).text,
+                                is_offered ? "waits to be received by" : "waits for", other.rank,
+                                bal_op_name(other.op).text);
     if (is_same(other.op, before.op)) return length;
     return length + snprintf(out + length, 200 - (size_t)length, ", behind rank %d %s", other.rank,
-                             names[2]);
+                             bal_op_name(before.op).text);
 }
 
 /// Ranks that wait wait for ranks that wait, so that following them for rank_count steps ends on a

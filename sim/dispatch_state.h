@@ -3,18 +3,17 @@
 /// they wait for a link or for their receiver.
 #pragma once
 
+#include "balance/schedule/event_tree.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
-#include "sim/engine.h"
 #include "sim/policy.h"
 
 #include <stdbool.h>
 
 typedef enum sim_direction { SIM_FORWARD, SIM_BACKWARD, SIM_DIRECTION_COUNT } sim_direction;
 
-// Arrival of a message that has not been sent, and of the one after the last of a stage.
-#define SIM_UNKNOWN_NS INT64_MAX
-#define SIM_NO_MORE_NS (INT64_MAX - 1)
+// Arrival of a message that has not been sent.
+#define SIM_UNKNOWN_NS BAL_NEVER
 
 enum { SIM_NO_CELL = -1, SIM_PAIR = 2 };
 
@@ -24,7 +23,6 @@ typedef struct sim_dispatch_row {
     const int64_t *op_ns;    // by column of the costs
     const int64_t *delay_ns; // the same, or NULL: its messages are not late
     int64_t transfer_ns;     // from the end of the op until its message is there
-    int64_t least_ns;        // from the begin of the op until then, of any microbatch
     int64_t occupancy_ns;    // of its link
     int64_t claim_change;    // of the rank's claim, once the op has run
     int64_t need;            // room that the op needs below the limit, besides what is claimed
@@ -64,10 +62,9 @@ static inline bool sim_step_is_pair(const sim_dispatch_step *step)
 
 /// What the messages of one direction to a stage are to a rank without a fixed order.
 typedef struct sim_dispatch_inbox {
-    int64_t head_ns; // arrival of the first that was not taken, SIM_UNKNOWN_NS or SIM_NO_MORE_NS
+    int64_t head_ns; // arrival of the first that was not taken, or SIM_UNKNOWN_NS
     int first;       // place of that one among the cells of the inbox
     int end;         // after the last that was sent
-    int left;        // how many are still to be taken, sent or not
     int sender;      // row of the ops that send to it; -1: all is there from the begin
 } sim_dispatch_inbox;
 _Static_assert(sizeof(sim_dispatch_inbox) == 24, "the two of a stage share a cache line");
@@ -98,14 +95,14 @@ struct sim_dispatch {
     const bal_schedule *schedule;
     sim_policy policy;
     sim_network network;
-    bool is_in_time;   // ends of ops are events: what a message finds decides when it is there
-    bool has_places;   // greedy: which op is next depends on where they stand in the schedule
-    bool may_overtake; // messages of one inbox may come in another order than they leave
+    bool is_in_time; // ends of ops are events: what is there then decides what is run, or what a
+                     // message finds when it arrives
+    bool has_places; // greedy: which op is next depends on where they stand in the schedule
     int stage_count;
     int microbatch_count;
-    int no_wait; // cell of what is always there, after all messages
-    int64_t now_ns;
-    sim_engine engine;           // when every rank decides next, or its op ends
+    int no_wait;                 // cell of what is always there, after all messages
+    int64_t now_ns;              // ahead of time that of the rank at hand
+    bal_event_tree events;       // when every rank decides next, or its op ends
     sim_dispatch_row *rows;      // [OP_KIND_COUNT][stage_count]
     sim_dispatch_rank *ranks;    // [rank_count]
     sim_dispatch_step *steps;    // [op_count] of each rank from first_op
@@ -133,11 +130,6 @@ struct sim_dispatch {
     bal_schedule played;
     bal_timeline timeline; // of played
 };
-
-static inline int64_t sim_dispatch_later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static inline int sim_dispatch_column(const sim_dispatch *dispatch, int microbatch)
 {
@@ -197,18 +189,20 @@ static inline void sim_dispatch_deliver(sim_dispatch *dispatch, const sim_dispat
         sim_dispatch_list(dispatch, row->receiver);
     } else if (arrival_ns < receiver->wake_ns) {
         receiver->wake_ns = arrival_ns;
-        sim_engine_set(&dispatch->engine, row->receiver, arrival_ns);
+        bal_event_tree_set(&dispatch->events, row->receiver, arrival_ns);
     }
 }
 
-/// Lets a rank run what it can run before anything else must be known, and sets its next event.
-///
-/// @param is_now its free_ns is now, and all messages that arrive by now are known. Else it decides
-///               only where no message that is not known yet could change the decision.
-void sim_dispatch_advance(sim_dispatch *dispatch, int rank, bool is_now);
+/// Lets a rank run all that the messages that were sent allow.
+void sim_dispatch_run_ahead(sim_dispatch *dispatch, int rank);
 
-/// Sends the message of an op that ended now, or offers it to its receiver.
-void sim_dispatch_send(sim_dispatch *dispatch, sim_dispatch_op op);
+/// Lets a rank that is free now decide, and sets its next event.
+void sim_dispatch_run_now(sim_dispatch *dispatch, int rank);
+
+/// Ends an op of a rank now: sends its message, or offers it to its receiver. That of the first of
+/// a pair leaves when the second ends.
+void sim_dispatch_end(sim_dispatch *dispatch, sim_dispatch_rank *state, sim_dispatch_op op,
+                      bool is_first);
 
 /// Rendezvous: begins every message whose sender and receiver are both at rest, among those that
 /// ranks of this round send or receive.

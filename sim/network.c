@@ -19,36 +19,14 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
     return from == to ? -1 : receiver;
 }
 
-int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                                bal_op_kind kind, int stage)
-{
-    if (sim_network_receiver(schedule, kind, stage) < 0) return 0;
-    return kind == OP_FORWARD ? costs->send_forward_ns[stage] : costs->send_backward_ns[stage];
-}
-
-int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                             bal_op_kind kind, int stage, int microbatch)
-{
-    if (costs->message_delay_ns == NULL) return 0;
-    if (sim_network_receiver(schedule, kind, stage) < 0) return 0;
-    const int64_t direction = kind == OP_FORWARD ? 0 : 1;
-    const int64_t row = direction * costs->stage_count + stage;
-    const int column = costs->microbatch_count > 1 ? microbatch : 0;
-    return costs->message_delay_ns[row * costs->microbatch_count + column];
-}
-
 /// The node of a stage's rank.
-static int node_of(const bal_machine *machine, const bal_schedule *schedule,
-                   const int *machine_rank, int stage)
+static int node_of(const bal_machine *machine, const bal_placed_partition *plan, int stage)
 {
-    const int place = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                        schedule->chunk_count, stage, NULL);
-    return (machine_rank != NULL ? machine_rank[place] : place) / machine->ranks_per_node;
+    return bal_placed_machine_rank(plan, stage) / machine->ranks_per_node;
 }
 
-void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                            sim_network *network)
+void sim_network_of_machine(const bal_machine *machine, const bal_placed_partition *plan,
+                            const bal_stage_costs *costs, arena *memory, sim_network *network)
 {
     const int stages = costs->stage_count;
     const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
@@ -57,15 +35,15 @@ void sim_network_of_machine(const bal_machine *machine, const bal_schedule *sche
     int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
     int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);
     for (int way = 0; way < 2; way++) {
-        const int64_t *send_ns = way == 0 ? costs->send_forward_ns : costs->send_backward_ns;
         for (int stage = 0; stage < stages; stage++) {
             const int receiver = way == 0 ? stage + 1 : stage - 1;
-            const int node = node_of(machine, schedule, machine_rank, stage);
-            const bool is_sent = receiver >= 0 && receiver < stages &&
-                                 node_of(machine, schedule, machine_rank, receiver) != node;
+            const int node = node_of(machine, plan, stage);
+            const bool is_sent =
+                receiver >= 0 && receiver < stages && node_of(machine, plan, receiver) != node;
             links[way * stages + stage] = is_sent ? node : -1;
             if (!is_sent) continue;
-            occupancy_ns[way * stages + stage] = send_ns[stage] - machine->inter_node.latency_ns;
+            occupancy_ns[way * stages + stage] =
+                costs->sends_ns[way][stage] - machine->inter_node.latency_ns;
         }
     }
     network->link_count = nodes;

@@ -32,23 +32,11 @@ typedef struct sim_network {
 /// Whether a network is one whose messages are asynchronous and delay nobody else; NULL is.
 bool sim_network_is_free(const sim_network *network);
 
-/// Time from the end of an op until its message is at the neighbouring stage: the next one for F,
-/// the one before for B and BW.
+/// The stage that waits for the message of an op on another rank: the next one for F, the one
+/// before for B and BW.
 ///
-/// @return 0 if both stages are on one rank, if no stage is there (F of the last stage, B of the
-///         first), and for W, which sends nothing
-int64_t sim_network_transfer_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                                bal_op_kind kind, int stage);
-
-/// What a message takes longer than that: costs->message_delay_ns of it.
-///
-/// @return 0 where costs have no delays and where nothing is sent to another rank
-int64_t sim_network_delay_ns(const bal_schedule *schedule, const bal_stage_costs *costs,
-                             bal_op_kind kind, int stage, int microbatch);
-
-/// The stage that waits for the message of an op on another rank.
-///
-/// @return -1 if none does: see sim_network_transfer_ns
+/// @return -1 if none does: both stages are on one rank, no stage is there (F of the last stage, B
+///         of the first), or the op is a W, which sends nothing
 int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int stage);
 
 /// Makes the network of a pipeline on a machine.
@@ -58,10 +46,8 @@ int sim_network_receiver(const bal_schedule *schedule, bal_op_kind kind, int sta
 /// for what it takes beyond the latency, so for its bytes over the bandwidth. Messages within a
 /// node, and those of other replicas, are on ways of their own.
 ///
-/// @param machine_rank [schedule->rank_count] rank of the machine at each place, or NULL: the same
-/// @param costs        sends are those of the machine (bal_stage_costs_from_layers)
-/// @param network      out: arrays are carved from memory; none where nothing is shared
+/// @param costs   sends are those of the machine (bal_stage_costs_from_layers)
+/// @param network out: arrays are carved from memory; none where nothing is shared
 /// Time O(stages).
-void sim_network_of_machine(const bal_machine *machine, const bal_schedule *schedule,
-                            const int *machine_rank, const bal_stage_costs *costs, arena *memory,
-                            sim_network *network);
+void sim_network_of_machine(const bal_machine *machine, const bal_placed_partition *plan,
+                            const bal_stage_costs *costs, arena *memory, sim_network *network);

@@ -31,9 +31,7 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
 
 const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stage_costs *costs)
 {
-    const int64_t *changes[] = {costs->memory_forward, costs->memory_backward_input,
-                                costs->memory_backward_weight};
-    enum { CHANGES = sizeof changes / sizeof changes[0] };
+    enum { CHANGES = BAL_COST_TIMES_COUNT };
     const size_t stages = (size_t)order->schedule.rank_count * (size_t)order->schedule.chunk_count;
     bool is_same = order->peak_costs != NULL;
     if (!is_same) {
@@ -43,8 +41,9 @@ const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stag
     }
     for (int change = 0; change < CHANGES; change++) {
         int64_t *kept = order->peak_costs + (size_t)change * stages;
-        is_same = is_same && memcmp(kept, changes[change], stages * sizeof *kept) == 0;
-        memcpy(kept, changes[change], stages * sizeof *kept);
+        is_same =
+            is_same && memcmp(kept, costs->memory_changes[change], stages * sizeof *kept) == 0;
+        memcpy(kept, costs->memory_changes[change], stages * sizeof *kept);
     }
     if (!is_same) bal_memory_peak(&order->schedule, costs, order->peak);
     return order->peak;

@@ -32,17 +32,15 @@ static int64_t scaled_ns(int64_t ns, double factor)
     return scaled >= (double)(INT64_MAX / 4) ? INT64_MAX / 4 : (int64_t)scaled;
 }
 
-static void perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t *op_ns,
-                        const int64_t **out)
+static const int64_t *perturbed_ops(const perturbing *of, int kind)
 {
     const bal_stage_costs *costs = of->costs;
     const int microbatches = of->schedule->microbatch_count;
     int64_t *drawn =
         arena_array(of->memory, (size_t)costs->stage_count * (size_t)microbatches, sizeof *drawn);
-    *out = drawn;
     for (int stage = 0; stage < costs->stage_count; stage++) {
-        rng generator = row_stream(of, BAL_DRAW_OP, (int)kind, stage);
-        const int64_t *row = op_ns + (int64_t)stage * costs->microbatch_count;
+        rng generator = row_stream(of, BAL_DRAW_OP, kind, stage);
+        const int64_t *row = costs->times_ns[kind] + (int64_t)stage * costs->microbatch_count;
         for (int microbatch = 0; microbatch < microbatches; microbatch++) {
             const double z = rng_normal(&generator);
             const double factor = fmax(0.0, 1.0 + of->disturbance->op_sigma * z);
@@ -50,31 +48,26 @@ static void perturb_ops(const perturbing *of, bal_op_kind kind, const int64_t *o
             drawn[(int64_t)stage * microbatches + microbatch] = scaled_ns(ns, factor);
         }
     }
+    return drawn;
 }
 
 /// Repeats a column for every microbatch, where the times of ops are drawn and another array's not.
-static void repeat(const perturbing *of, const int64_t *values, int row_count, const int64_t **out)
+static const int64_t *repeated(const perturbing *of, const int64_t *values, int row_count)
 {
     const int columns = of->costs->microbatch_count;
     const int microbatches = of->schedule->microbatch_count;
-    if (columns == microbatches) {
-        *out = values;
-        return;
-    }
-    int64_t *repeated =
-        arena_array(of->memory, (size_t)row_count * (size_t)microbatches, sizeof *repeated);
+    if (columns == microbatches) return values;
+    int64_t *out = arena_array(of->memory, (size_t)row_count * (size_t)microbatches, sizeof *out);
     for (int64_t cell = 0; values != NULL && cell < (int64_t)row_count * microbatches; cell++) {
-        repeated[cell] = values[cell / microbatches];
+        out[cell] = values[cell / microbatches];
     }
-    *out = repeated;
+    return out;
 }
 
-static int machine_rank(const perturbing *of, int stage)
+/// Whose messages go this way: outputs, or gradients.
+static bal_op_kind kind_of(int way)
 {
-    const bal_schedule *schedule = of->schedule;
-    const int place = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                        schedule->chunk_count, stage, NULL);
-    return of->play->machine_rank != NULL ? of->play->machine_rank[place] : place;
+    return way == 0 ? OP_FORWARD : OP_BACKWARD_INPUT;
 }
 
 /// What a message between two ranks takes over links as they are in the iteration.
@@ -94,18 +87,19 @@ static int64_t link_ns(const perturbing *of, int rank, int other_rank, int64_t n
     return ns;
 }
 
-static void perturb_links(const perturbing *of, bal_op_kind kind, const int64_t *send_ns,
-                          const int64_t **out)
+static const int64_t *perturbed_sends(const perturbing *of, int way)
 {
     const int stages = of->costs->stage_count;
+    const int64_t *send_ns = of->costs->sends_ns[way];
     int64_t *slower = arena_array(of->memory, (size_t)stages, sizeof *slower);
     for (int stage = 0; stage < stages; stage++) {
-        const int receiver = sim_network_receiver(of->schedule, kind, stage);
+        const int receiver = sim_network_receiver(of->schedule, kind_of(way), stage);
         slower[stage] = receiver < 0 ? send_ns[stage]
-                                     : link_ns(of, machine_rank(of, stage),
-                                               machine_rank(of, receiver), send_ns[stage]);
+                                     : link_ns(of, bal_placed_machine_rank(of->play->plan, stage),
+                                               bal_placed_machine_rank(of->play->plan, receiver),
+                                               send_ns[stage]);
     }
-    *out = slower;
+    return slower;
 }
 
 /// Adds what messages take longer by their own factors.
@@ -121,8 +115,7 @@ static void draw_delays(const perturbing *of, const int64_t *const sends[2], int
         for (int stage = 0; stage < stages; stage++) {
             rng generator = row_stream(of, BAL_DRAW_MESSAGE, way, stage);
             int64_t *row = delays + ((int64_t)way * stages + stage) * microbatches;
-            const bal_op_kind kind = way == 0 ? OP_FORWARD : OP_BACKWARD_INPUT;
-            if (sim_network_receiver(of->schedule, kind, stage) < 0) continue;
+            if (sim_network_receiver(of->schedule, kind_of(way), stage) < 0) continue;
             for (int microbatch = 0; microbatch < microbatches; microbatch++) {
                 const double drawn = disturbance->message_factor +
                                      disturbance->message_sigma * rng_normal(&generator);
@@ -137,16 +130,14 @@ static void perturb_messages(const perturbing *of, bal_stage_costs *out)
 {
     const int stages = of->costs->stage_count;
     const size_t cells = 2 * (size_t)stages * (size_t)of->schedule->microbatch_count;
-    const int64_t *const sends[] = {out->send_forward_ns, out->send_backward_ns};
-    const int64_t *repeated = NULL;
     int64_t *delays = arena_array(of->memory, cells, sizeof *delays);
     if (of->costs->message_delay_ns != NULL) {
-        repeat(of, of->costs->message_delay_ns, 2 * stages, &repeated);
+        const int64_t *before = repeated(of, of->costs->message_delay_ns, 2 * stages);
         for (size_t cell = 0; cell < cells; cell++) {
-            delays[cell] = repeated[cell];
+            delays[cell] = before[cell];
         }
     }
-    draw_delays(of, sends, delays);
+    draw_delays(of, out->sends_ns, delays);
     out->message_delay_ns = delays;
 }
 
@@ -154,17 +145,12 @@ static void perturb_messages(const perturbing *of, bal_stage_costs *out)
 static void perturb_all_ops(const perturbing *of, bal_stage_costs *out)
 {
     const bal_stage_costs *costs = of->costs;
-    const int stages = costs->stage_count;
     out->microbatch_count = of->schedule->microbatch_count;
-    if (of->disturbance->op_sigma <= 0) {
-        repeat(of, costs->forward_ns, stages, &out->forward_ns);
-        repeat(of, costs->backward_input_ns, stages, &out->backward_input_ns);
-        repeat(of, costs->backward_weight_ns, stages, &out->backward_weight_ns);
-        return;
+    for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+        out->times_ns[kind] = of->disturbance->op_sigma > 0
+                                  ? perturbed_ops(of, kind)
+                                  : repeated(of, costs->times_ns[kind], costs->stage_count);
     }
-    perturb_ops(of, OP_FORWARD, costs->forward_ns, &out->forward_ns);
-    perturb_ops(of, OP_BACKWARD_INPUT, costs->backward_input_ns, &out->backward_input_ns);
-    perturb_ops(of, OP_BACKWARD_WEIGHT, costs->backward_weight_ns, &out->backward_weight_ns);
 }
 
 void sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedule,
@@ -175,16 +161,15 @@ void sim_perturb(const bal_disturbance *disturbance, const bal_schedule *schedul
     bal_stage_costs made = *costs;
     assert(play->round >= 0 && play->round < 1 << ROUND_BITS);
     assert(play->replica >= 0 && play->replica < 1 << REPLICA_BITS);
-    if (disturbance->link_count > 0) {
-        perturb_links(&of, OP_FORWARD, costs->send_forward_ns, &made.send_forward_ns);
-        perturb_links(&of, OP_BACKWARD_INPUT, costs->send_backward_ns, &made.send_backward_ns);
+    for (int way = 0; way < 2 && disturbance->link_count > 0; way++) {
+        made.sends_ns[way] = perturbed_sends(&of, way);
     }
     if (bal_disturbance_is_drawn_per_op(disturbance)) {
         perturb_all_ops(&of, &made);
         if (disturbance->message_factor_max > 1) {
             perturb_messages(&of, &made);
         } else if (costs->message_delay_ns != NULL) {
-            repeat(&of, costs->message_delay_ns, 2 * costs->stage_count, &made.message_delay_ns);
+            made.message_delay_ns = repeated(&of, costs->message_delay_ns, 2 * costs->stage_count);
         }
     }
     *out = made;

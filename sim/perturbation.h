@@ -12,9 +12,10 @@
 /// Which play is disturbed: each has its own draws.
 typedef struct sim_perturbed_play {
     int64_t iteration;
-    int round;               // of gradient accumulation, in [0, 1024)
-    int replica;             // in [0, 2^14)
-    const int *machine_rank; // [rank_count] rank of the machine at each place, or NULL: the same
+    int round;                        // of gradient accumulation, in [0, 1024)
+    int replica;                      // in [0, 2^14)
+    const bal_placed_partition *plan; // read where links are disturbed: whose ranks
+                                      // they are between
 } sim_perturbed_play;
 
 /// Disturbs the ops and messages of one play. Slow ranks are not its business

@@ -27,18 +27,13 @@ status sim_policy_parse(const char *name, sim_policy *policy, error_message *err
                      name);
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static sim_claim claim_of(const bal_stage_costs *costs, int stage)
 {
     const int64_t forward = costs->memory_forward[stage];
     const int64_t backward = forward + costs->memory_backward_input[stage];
     const int64_t weight = backward + costs->memory_backward_weight[stage];
-    return (sim_claim){.from_forward = larger(forward, larger(backward, weight)),
-                       .from_backward = larger(backward, weight),
+    return (sim_claim){.from_forward = bal_larger(forward, bal_larger(backward, weight)),
+                       .from_backward = bal_larger(backward, weight),
                        .from_weight = weight};
 }
 
@@ -60,7 +55,7 @@ static void reserve(const bal_schedule *schedule, sim_claim *claims, int64_t *ne
         const int rank =
             bal_rank_of_stage(schedule->placement, schedule->rank_count, chunks, stage, NULL);
         claims[stage].reserve = need[rank];
-        need[rank] += larger(0, claims[stage].from_forward);
+        need[rank] += bal_larger(0, claims[stage].from_forward);
     }
 }
 
@@ -75,7 +70,7 @@ static int64_t floating_need(const bal_schedule *schedule, const sim_claim *clai
         if (op.kind == OP_BACKWARD_WEIGHT) continue;
         claimed += op.kind == OP_FORWARD ? claims[stage].from_forward
                                          : claims[stage].from_weight - claims[stage].from_forward;
-        need = larger(need, claimed);
+        need = bal_larger(need, claimed);
     }
     return need;
 }

@@ -6,27 +6,6 @@
 
 #include <string.h>
 
-void sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
-                            sim_order_book *orders, arena *memory)
-{
-    const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
-    const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
-    const size_t ranks = (size_t)training->machine.rank_count;
-    const size_t layers = (size_t)training->sources[0].layer_count;
-    *plan = (sim_training_plan){
-        .training = training,
-        .family = family,
-        .orders = orders != NULL ? orders : &plan->own_orders,
-        .own_orders = {.memory = arena_within(memory, 1 << 16)},
-        .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
-        .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
-        .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
-        .batch = {training->microbatch_count, training->microbatch_count},
-        .searched_memory = arena_within(memory, 1 << 18),
-        .trial_memory = arena_within(memory, 1 << 18),
-    };
-}
-
 /// Searches the order of a partition from what its stages cost.
 static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
                            int microbatch_count, const bal_layer_costs *layers, arena *memory,
@@ -46,6 +25,64 @@ static status find_order(sim_training_plan *plan, const bal_placed_partition *pl
     TRY(bal_training_order_request(plan->training, placed, NULL, microbatch_count,
                                    plan->trial_memory, &request, err));
     return sim_order_book_find(plan->orders, &request, order, err);
+}
+
+/// The order that a partition would have.
+static status trial_order(sim_training_plan *plan, const bal_placed_partition *placed,
+                          int microbatch_count, const bal_layer_costs *layers,
+                          sim_compiled_order **order, error_message *err)
+{
+    if (!plan->family->is_searched) return find_order(plan, placed, microbatch_count, order, err);
+    sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
+    *order = searched;
+    return search_order(plan, placed, microbatch_count, layers, plan->trial_memory, searched, err);
+}
+
+static status predict(void *context, const bal_layer_costs *layers,
+                      const bal_placed_partition *placed, int microbatch_count,
+                      int64_t *iteration_ns, error_message *err)
+{
+    sim_training_plan *plan = context;
+    const bal_training *training = plan->training;
+    sim_compiled_order *order = NULL;
+    sim_play play;
+    arena_reset(plan->trial_memory);
+    TRY(trial_order(plan, placed, microbatch_count, layers, &order, err));
+    const sim_play_request request = {
+        .played = {.plan = placed,
+                   .replicas = layers,
+                   .replica_count = 1,
+                   .post_validation = training->post_validation,
+                   .reduction_overlap = training->reduction_overlap},
+        .machine = &training->machine,
+        .order = order,
+        .round_count = training->round_count,
+    };
+    TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));
+    *iteration_ns = play.times.pipeline_ns + play.times.reduction_ns;
+    return STATUS_OK;
+}
+
+void sim_training_plan_init(sim_training_plan *plan, const bal_training *training,
+                            sim_order_book *orders, arena *memory)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
+    const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
+    const size_t ranks = (size_t)training->machine.rank_count;
+    const size_t layers = (size_t)training->sources[0].layer_count;
+    *plan = (sim_training_plan){
+        .training = training,
+        .family = family,
+        .orders = orders != NULL ? orders : &plan->own_orders,
+        .own_orders = {.memory = arena_within(memory, 1 << 16)},
+        .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
+        .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
+        .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
+        .batch = {training->microbatch_count, training->microbatch_count},
+        .searched_memory = arena_within(memory, 1 << 18),
+        .trial_memory = arena_within(memory, 1 << 18),
+        .evaluator = {plan, predict},
+    };
 }
 
 static void take_owners(sim_training_plan *plan, const int *owner)
@@ -111,54 +148,6 @@ status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **ord
     return find_order(plan, &plan->placed, plan->batch.played_count, order, err);
 }
 
-/// The order that a partition would have.
-static status trial_order(sim_training_plan *plan, const bal_placed_partition *placed,
-                          int microbatch_count, const bal_layer_costs *layers,
-                          sim_compiled_order **order, error_message *err)
-{
-    if (!plan->family->is_searched) return find_order(plan, placed, microbatch_count, order, err);
-    sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
-    *order = searched;
-    return search_order(plan, placed, microbatch_count, layers, plan->trial_memory, searched, err);
-}
-
-static status predict_of(void *context, const bal_layer_costs *layers,
-                         const bal_placed_partition *placed, int microbatch_count,
-                         int64_t *iteration_ns, error_message *err)
-{
-    sim_training_plan *plan = context;
-    const bal_training *training = plan->training;
-    sim_compiled_order *order = NULL;
-    sim_play play;
-    arena_reset(plan->trial_memory);
-    TRY(trial_order(plan, placed, microbatch_count, layers, &order, err));
-    const sim_play_request request = {
-        .machine = &training->machine,
-        .plan = placed,
-        .order = order,
-        .replicas = layers,
-        .replica_count = 1,
-        .round_count = training->round_count,
-        .post_validation = training->post_validation,
-        .reduction_overlap = training->reduction_overlap,
-    };
-    TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));
-    *iteration_ns = play.times.pipeline_ns + play.times.reduction_ns;
-    return STATUS_OK;
-}
-
-static status predict(void *context, const bal_layer_costs *layers,
-                      const bal_placed_partition *placed, int64_t *iteration_ns, error_message *err)
-{
-    const sim_training_plan *plan = context;
-    return predict_of(context, layers, placed, plan->batch.microbatch_count, iteration_ns, err);
-}
-
-bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan)
-{
-    return (bal_evaluator){.context = plan, .iteration_ns = predict, .iteration_ns_of = predict_of};
-}
-
 sim_gpu_use sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
                            const bal_placed_partition *plan, int microbatch_count, arena *scratch)
 {
@@ -202,9 +191,7 @@ status sim_predictor_create(const bal_training *training, arena *memory,
 {
     TRY(bal_training_check(training, err));
     sim_training_plan *plan = arena_array(memory, 1, sizeof *plan);
-    bal_evaluator *evaluator = arena_array(memory, 1, sizeof *evaluator);
     sim_training_plan_init(plan, training, NULL, memory);
-    *evaluator = sim_training_plan_evaluator(plan);
-    *predictor = evaluator;
+    *predictor = &plan->evaluator;
     return STATUS_OK;
 }

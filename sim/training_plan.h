@@ -55,6 +55,8 @@ typedef struct sim_training_plan {
     sim_compiled_order searched; // the order in force of a searched one
     arena *searched_memory;
     arena *trial_memory;
+    bal_evaluator evaluator; // plays one replica of D, as if there were no further ones: the
+                             // pipeline and the exposed reduction
 } sim_training_plan;
 
 /// @param plan   must stay where it is
@@ -81,19 +83,8 @@ sim_gpu_use sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *
 status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
                                error_message *err);
 
-/// Predicts an iteration by playing one replica of D, as if there were no further ones: the
-/// pipeline and the exposed reduction. Costs have as many columns as the batch in force has
-/// microbatches, or one.
-///
-/// @param plan must stay where it is
-bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan);
-
-/// Makes the evaluator for bal_training_controller of a player that is not the simulator: it plays
-/// one replica of D, as if there were no further ones, and answers with the pipeline and the
-/// exposed reduction. It keeps the orders that it has compiled, and serves one question at a time.
-///
-/// Balancers and re-packing name the number of microbatches in their question, so that nobody has
-/// to tell which plan is in force; asked without it, it takes the number of the start.
+/// Makes the evaluator of a plan for bal_training_controller of a player that is not the simulator.
+/// It keeps the orders that it has compiled, and serves one question at a time.
 ///
 /// @param training  borrowed as long as the predictor is used; schedule, chunks, machine, barrier
 ///                  and overlap count, and of the sources layer_count alone: costs come with the

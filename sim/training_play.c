@@ -20,22 +20,6 @@ typedef struct play_scratch {
     int64_t *busy_ns;        // [rank_count] of all rounds
 } play_scratch;
 
-static bal_played_plan played_plan_of(const sim_play_request *request)
-{
-    return (bal_played_plan){
-        .plan = request->plan,
-        .schedule = &request->order->schedule,
-        .last_backward = request->order->last_backward,
-        .replicas = request->replicas,
-        .replica_count = request->replica_count,
-        .rank_time_factor = request->rank_time_factor,
-        .post_validation = request->post_validation,
-        .reduction_overlap = request->reduction_overlap,
-        .reduction_from = request->reduction_from,
-        .reduction_to = request->reduction_to,
-    };
-}
-
 static int round_count_of(const sim_play_request *request)
 {
     return request->round_count > 0 ? request->round_count : 1;
@@ -44,8 +28,8 @@ static int round_count_of(const sim_play_request *request)
 static void allocate(const sim_play_request *request, bool needs_stage_ends, arena *memory,
                      play_scratch *scratch)
 {
-    const size_t stages = (size_t)bal_placed_stage_count(request->plan);
-    const size_t ranks = (size_t)request->plan->rank_count;
+    const size_t stages = (size_t)bal_placed_stage_count(request->played.plan);
+    const size_t ranks = (size_t)request->played.plan->rank_count;
     int64_t *sums = arena_array(memory, 3 * ranks, sizeof *sums);
     scratch->stage_end_ns = arena_array(memory, stages, sizeof *scratch->stage_end_ns);
     scratch->begin_ns = sums;
@@ -54,8 +38,8 @@ static void allocate(const sim_play_request *request, bool needs_stage_ends, are
     sim_summary_init(&request->order->order, memory, &scratch->summary);
     if (!bal_machine_network_is_free(request->machine)) {
         scratch->networks =
-            arena_array(memory, (size_t)request->replica_count, sizeof *scratch->networks);
-    } else if (needs_stage_ends && request->plan->chunk_count > 1) {
+            arena_array(memory, (size_t)request->played.replica_count, sizeof *scratch->networks);
+    } else if (needs_stage_ends && request->played.plan->chunk_count > 1) {
         sim_timeline_init(&request->order->schedule, memory, &scratch->timeline);
     }
 }
@@ -65,12 +49,12 @@ static void find_stage_ends(const sim_play_request *request, const bal_stage_cos
                             play_scratch *scratch)
 {
     sim_compiled_order *order = request->order;
-    if (request->plan->chunk_count > 1 && scratch->networks == NULL) {
+    if (request->played.plan->chunk_count > 1 && scratch->networks == NULL) {
         sim_order_play(&order->order, stages, scratch->begin_ns, &scratch->timeline);
     }
     for (int stage = 0; stage < stages->stage_count; stage++) {
         scratch->stage_end_ns[stage] =
-            request->plan->chunk_count > 1
+            request->played.plan->chunk_count > 1
                 ? scratch->timeline.end_ns[order->last_backward[stage]]
                 : scratch->summary.last_end_ns[stage]; // the last op of a rank makes gradients
     }
@@ -83,22 +67,23 @@ static status fill_stages(const sim_play_request *request, int replica, arena *m
     const bal_schedule *schedule = &request->order->schedule;
     const bal_disturbance *disturbance = request->disturbance;
     bal_stage_costs undisturbed;
-    TRY(bal_stage_costs_from_layers(&request->replicas[replica], request->plan, request->machine,
-                                    request->rank_time_factor, memory, &undisturbed, err));
+    TRY(bal_stage_costs_from_layers(&request->played.replicas[replica], request->played.plan,
+                                    request->machine, request->played.rank_time_factor, memory,
+                                    &undisturbed, err));
     TRY(sim_costs_check(schedule, &undisturbed, err));
     if (scratch->networks != NULL) {
         sim_network *network = &scratch->networks[replica];
-        sim_network_of_machine(request->machine, schedule, request->plan->machine_rank,
-                               &undisturbed, memory, network);
+        sim_network_of_machine(request->machine, request->played.plan, &undisturbed, memory,
+                               network);
         TRY(sim_compiled_order_dispatch(request->order, network, &scratch->dispatch, err));
     }
     for (int round = 0; round < round_count_of(request); round++) {
-        bal_stage_costs *own = &stages[round * request->replica_count + replica];
+        bal_stage_costs *own = &stages[round * request->played.replica_count + replica];
         const bool is_drawn = disturbance != NULL && bal_disturbance_is_drawn_per_op(disturbance);
         const sim_perturbed_play play = {.iteration = request->iteration,
                                          .round = round,
                                          .replica = replica,
-                                         .machine_rank = request->plan->machine_rank};
+                                         .plan = request->played.plan};
         if (round > 0 && !is_drawn) {
             *own = stages[replica];
             continue;
@@ -129,12 +114,12 @@ static status play_round(const sim_play_request *request, const bal_stage_costs 
 static status play_rounds(const sim_play_request *request, int replica,
                           const bal_stage_costs *stages, play_scratch *scratch, error_message *err)
 {
-    const int ranks = request->plan->rank_count;
+    const int ranks = request->played.plan->rank_count;
     const sim_summary *summary = &scratch->summary;
     memset(scratch->begin_ns, 0, (size_t)ranks * sizeof *scratch->begin_ns);
     memset(scratch->busy_ns, 0, (size_t)ranks * sizeof *scratch->busy_ns);
     for (int round = 0; round < round_count_of(request); round++) {
-        const bal_stage_costs *costs = &stages[round * request->replica_count + replica];
+        const bal_stage_costs *costs = &stages[round * request->played.replica_count + replica];
         for (int rank = 0; round > 0 && rank < ranks; rank++) {
             scratch->begin_ns[rank] = summary->last_end_ns[rank];
             if (scratch->begin_ns[rank] <= INT64_MAX / 4) continue;
@@ -150,15 +135,16 @@ static status play_rounds(const sim_play_request *request, int replica,
     return STATUS_OK;
 }
 
-static status play_replica(const sim_play_request *request, const bal_played_plan *played,
-                           int replica, arena *memory, bal_stage_costs *stages,
-                           play_scratch *scratch, sim_play *play, error_message *err)
+static status play_replica(const sim_play_request *request, int replica, arena *memory,
+                           bal_stage_costs *stages, play_scratch *scratch, sim_play *play,
+                           error_message *err)
 {
+    const bal_played_plan *played = &request->played;
     const int last = round_count_of(request) - 1;
     TRY(fill_stages(request, replica, memory, stages, scratch, err));
     TRY(play_rounds(request, replica, stages, scratch, err));
     if (bal_iteration_needs_stage_ends(played, &play->times)) {
-        find_stage_ends(request, &stages[last * request->replica_count + replica], scratch);
+        find_stage_ends(request, &stages[last * request->played.replica_count + replica], scratch);
     }
     const bal_replica_times times = {
         .first_begin_ns = scratch->first_begin_ns,
@@ -172,18 +158,21 @@ static status play_replica(const sim_play_request *request, const bal_played_pla
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,
                          error_message *err)
 {
-    const bal_played_plan played = played_plan_of(request);
-    const size_t plays = (size_t)request->replica_count * (size_t)round_count_of(request);
+    const size_t plays = (size_t)request->played.replica_count * (size_t)round_count_of(request);
+    sim_play_request asked = *request;
+    const bal_played_plan *played = &asked.played;
     sim_play made = {0};
     play_scratch scratch = {0};
     bal_stage_costs *stages = arena_array(memory, plays, sizeof *stages);
     made.stages = stages;
-    TRY(bal_iteration_begin(&played, memory, &made.times, err));
-    allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch);
-    for (int replica = 0; replica < request->replica_count; replica++) {
-        TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
+    asked.played.schedule = &request->order->schedule;
+    asked.played.last_backward = request->order->last_backward;
+    TRY(bal_iteration_begin(played, memory, &made.times, err));
+    allocate(request, bal_iteration_needs_stage_ends(played, &made.times), memory, &scratch);
+    for (int replica = 0; replica < request->played.replica_count; replica++) {
+        TRY(play_replica(&asked, replica, memory, stages, &scratch, &made, err));
     }
-    bal_iteration_finish(&played, memory, &made.times);
+    bal_iteration_finish(played, memory, &made.times);
     made.networks = scratch.networks;
     *play = made;
     return STATUS_OK;
@@ -227,18 +216,7 @@ status sim_plan_replay_play(const bal_machine *machine, const bal_played_plan *p
     bal_machine free_machine = *machine;
     free_machine.send = BAL_SEND_ASYNC;
     free_machine.shares_node_links = false;
-    const sim_play_request request = {
-        .machine = &free_machine,
-        .plan = played->plan,
-        .order = order,
-        .replicas = played->replicas,
-        .replica_count = played->replica_count,
-        .rank_time_factor = played->rank_time_factor,
-        .post_validation = played->post_validation,
-        .reduction_overlap = played->reduction_overlap,
-        .reduction_from = played->reduction_from,
-        .reduction_to = played->reduction_to,
-    };
+    const sim_play_request request = {.played = *played, .machine = &free_machine, .order = order};
     sim_play play;
     order->schedule = *played->schedule;
     bal_last_backwards(&order->schedule, memory, &order->last_backward);

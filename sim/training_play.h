@@ -20,19 +20,12 @@
 
 /// What is to be played.
 typedef struct sim_play_request {
+    bal_played_plan played; // what of it is the order's is filled in
     const bal_machine *machine;
-    const bal_placed_partition *plan;
-    sim_compiled_order *order;       // of the plan
-    const bal_layer_costs *replicas; // [replica_count] columns: 1, or the order's microbatches
-    int replica_count;
-    const double *rank_time_factor;     // [machine->rank_count] or NULL: as in bal_stage_costs
+    sim_compiled_order *order;          // of the plan
     int round_count;                    // of gradient accumulation; 0: 1
     const bal_disturbance *disturbance; // NULL: none
     int64_t iteration;                  // whose draws it takes
-    bool post_validation;               // the span counts
-    bal_reduction_overlap reduction_overlap;
-    int reduction_from; // as in bal_reduction_merge
-    int reduction_to;
 } sim_play_request;
 
 /// What came of it. Arrays live until the next play in the same memory.

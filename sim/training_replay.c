@@ -19,7 +19,6 @@ typedef struct replay {
     arena *timeline_memory; // of its timeline
     error_message *err;
     bal_controller *controller;
-    bal_evaluator evaluator;
     bal_decision decision; // the last
 
     bal_training_costs costs;
@@ -32,7 +31,6 @@ typedef struct replay {
     int64_t *peak_memory;    // [machine.rank_count]
     bal_layer_costs *drawn;  // [data_parallel] costs of replicas that draw times of their own
     bool is_played;          // play and profile belong to costs and plan as they are
-    bool is_memory_noted;    // peak_memory has seen the bytes of the layers under this plan
 
     bal_training_ledger ledger;
 } replay;
@@ -60,13 +58,12 @@ static status measure_loads(replay *state)
     for (int layer = 0; layer < layers->layer_count; layer++) {
         const int64_t row = (int64_t)layer * columns;
         int64_t *own = &load[state->plan.owner[layer]];
-        if (!add_times(layers->forward_ns + row, columns, own, &metrics.busy_ns) ||
-            !add_times(layers->backward_input_ns + row, columns, own, &metrics.busy_ns) ||
-            !add_times(layers->backward_weight_ns + row, columns, own, &metrics.busy_ns)) {
-            return error_set(
-                state->err, STATUS_INVALID,
-                "iteration %d: the ns of all layers are negative or do not fit 64 bits",
-                state->costs.iteration);
+        for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+            if (add_times(layers->arrays[pass] + row, columns, own, &metrics.busy_ns)) continue;
+            return error_set(state->err, STATUS_INVALID,
+                             "iteration %d: the ns of all layers are negative or do not fit 64 "
+                             "bits",
+                             state->costs.iteration);
         }
     }
     metrics.imbalance_ratio = bal_imbalance_ratio(load, ranks);
@@ -79,13 +76,10 @@ static status measure_loads(replay *state)
 }
 
 /// Raises the peaks of the ranks to what this iteration needs.
-static status note_memory(replay *state, sim_compiled_order *order)
+static void note_memory(replay *state, sim_compiled_order *order)
 {
     const bal_placed_partition *plan = &state->plan.placed;
-    if (state->is_memory_noted) return STATUS_OK;
-    state->is_memory_noted = true;
-    const int unlike = state->costs.has_unlike_bytes ? state->costs.replica_count : 1;
-    for (int replica = 0; replica < unlike; replica++) {
+    for (int replica = 0; replica < state->costs.replica_count; replica++) {
         const bal_layer_costs *layers = &state->costs.replicas[replica];
         const int64_t *peak = sim_compiled_order_peak(order, &state->play.stages[replica]);
         for (int place = 0; place < plan->rank_count; place++) {
@@ -94,7 +88,6 @@ static status note_memory(replay *state, sim_compiled_order *order)
             if (bytes > *noted) *noted = bytes;
         }
     }
-    return STATUS_OK;
 }
 
 static bool is_drawn(const replay *state)
@@ -125,19 +118,19 @@ static status play_pipelines(replay *state)
     sim_compiled_order *order = NULL;
     TRY(sim_training_plan_order(&state->plan, &order, state->err));
     const sim_play_request request = {
+        .played = {.plan = plan,
+                   .replicas = played_replicas(state),
+                   .replica_count = played_count(state),
+                   .rank_time_factor = state->costs.rank_time_factor,
+                   .post_validation = training->post_validation,
+                   .reduction_overlap = training->reduction_overlap,
+                   .reduction_from = training->data_parallel,
+                   .reduction_to = state->plan.gpus.replica_count},
         .machine = &training->machine,
-        .plan = plan,
         .order = order,
-        .replicas = played_replicas(state),
-        .replica_count = played_count(state),
-        .rank_time_factor = state->costs.rank_time_factor,
         .round_count = training->round_count,
         .disturbance = &training->disturbance,
         .iteration = state->costs.iteration,
-        .post_validation = training->post_validation,
-        .reduction_overlap = training->reduction_overlap,
-        .reduction_from = training->data_parallel,
-        .reduction_to = state->plan.gpus.replica_count,
     };
     TRY(sim_play_replicas(&request, state->play_memory, &state->play, state->err));
     memset(state->rank_end_ns, 0,
@@ -145,7 +138,8 @@ static status play_pipelines(replay *state)
     for (int place = 0; place < plan->rank_count; place++) {
         state->rank_end_ns[plan->machine_rank[place]] = state->play.times.rank_end_ns[place];
     }
-    return note_memory(state, order);
+    note_memory(state, order);
+    return STATUS_OK;
 }
 
 /// Plays the iteration and measures its layers, unless the same costs under the same plan were
@@ -266,7 +260,6 @@ static status put(replay *state, bal_training_iteration *record)
 static status enact(replay *state, const bal_layer_costs *layers)
 {
     state->is_played = false;
-    state->is_memory_noted = false;
     return sim_training_plan_enact(&state->plan, &state->decision, layers, state->err);
 }
 
@@ -275,15 +268,13 @@ static status play_iteration(replay *state, int iteration)
     const bal_training *training = state->training;
     const int64_t step_ns = state->plan.owner == NULL ? training->optimizer_step_ns : 0;
     bal_training_iteration record = {.iteration = iteration};
-    bool is_new = false;
-    bool is_announced = false;
-    TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, &is_new,
-                                 &is_announced, state->err));
+    TRY(bal_training_costs_fetch(&state->costs, iteration, state->plan.batch, state->err));
+    const bool is_new = state->costs.is_new;
+    const bool is_announced = state->costs.is_announced;
     if (is_new || is_drawn(state) ||
         bal_disturbance_changes_links(&training->disturbance, iteration)) {
         state->is_played = false;
     }
-    if (state->costs.has_new_bytes) state->is_memory_noted = false;
     TRY(play(state));
     fill_played(state, is_announced, &record);
     TRY(bal_training_ledger_close(&record, step_ns, state->err));
@@ -308,9 +299,8 @@ static status prepare(replay *state)
         arena_array(state->scratch, (size_t)training->data_parallel, sizeof *state->drawn);
     bal_training_costs_init(&state->costs, training, state->scratch);
     sim_training_plan_init(&state->plan, training, state->orders, state->scratch);
-    state->evaluator = sim_training_plan_evaluator(&state->plan);
-    return bal_training_controller(training, &state->evaluator, state->scratch, &state->controller,
-                                   state->err);
+    return bal_training_controller(training, &state->plan.evaluator, state->scratch,
+                                   &state->controller, state->err);
 }
 
 /// Keeps numbers of a plan for the result.
@@ -324,10 +314,7 @@ static const int *keep(const replay *state, const int *numbers, int count)
 static status start(replay *state)
 {
     bal_training_result *result = &state->ledger.result;
-    bool is_new = false;
-    bool is_announced = false;
-    TRY(bal_training_costs_fetch(&state->costs, 0, state->plan.batch, &is_new, &is_announced,
-                                 state->err));
+    TRY(bal_training_costs_fetch(&state->costs, 0, state->plan.batch, state->err));
     TRY(bal_training_costs_measure(&state->costs, NULL, &state->profile, state->err));
     TRY(bal_controller_start(state->controller, &state->profile, &state->decision, state->err));
     TRY(enact(state, &state->profile));

@@ -264,7 +264,6 @@ static bool compare_order(const ana_timeline *planned, const ana_timeline *measu
     int rank = 0;
     bal_op plan_op = {0};
     bal_op measured_op = {0};
-    char names[2][32];
     if (planned == NULL || measured == NULL || planned->iteration != measured->iteration) {
         return false;
     }
@@ -278,12 +277,11 @@ static bool compare_order(const ana_timeline *planned, const ana_timeline *measu
     }
     quantity->count++;
     if (!find_other_op(schedule, &measured->schedule, &rank, &plan_op, &measured_op)) return true;
-    bal_op_name(plan_op, names[0]);
-    bal_op_name(measured_op, names[1]);
     depart(quantity, planned->iteration);
     quantity->rank = rank;
     snprintf(quantity->detail, sizeof quantity->detail,
-             "place %d of the pipeline runs %s where the plan has %s", rank, names[1], names[0]);
+             "place %d of the pipeline runs %s where the plan has %s", rank,
+             bal_op_name(measured_op).text, bal_op_name(plan_op).text);
     return true;
 }
 

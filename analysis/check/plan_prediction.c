@@ -121,9 +121,8 @@ static status predict(predicting *at, error_message *err)
     const bal_training *training = at->training;
     const bal_batch batch = {training->microbatch_count, training->microbatch_count};
     for (int iteration = 0; iteration < training->iteration_count; iteration++) {
-        bool is_new = false;
-        bool is_announced = false;
-        TRY(bal_training_costs_fetch(&at->costs, iteration, batch, &is_new, &is_announced, err));
+        TRY(bal_training_costs_fetch(&at->costs, iteration, batch, err));
+        const bool is_new = at->costs.is_new;
         if (is_new || !at->has_played) TRY(play(at, err));
         TRY(put(at, iteration, is_new, err));
     }

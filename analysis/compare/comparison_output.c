@@ -263,12 +263,10 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
 static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const bal_training_result *result = &row->result;
-    char policy[32];
-    bal_policy_name(row->balancing->policy, policy);
     json_begin_object(writer);
     json_put_string(writer, "label", row->balancing->label);
     json_put_string(writer, "balancer", row->balancing->balancer->name);
-    json_put_string(writer, "policy", policy);
+    json_put_string(writer, "policy", bal_policy_name(row->balancing->policy).text);
     if (row->outcome != STATUS_OK) {
         json_put_string(writer, "infeasible", row->message);
         json_end_object(writer);

@@ -63,12 +63,10 @@ static void thin_out(reading *made)
 static bal_layer_costs copy_costs(const bal_layer_costs *costs, int64_t *numbers)
 {
     bal_layer_costs copied = *costs;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&copied, arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] == NULL) continue;
+        if (costs->arrays[array] == NULL) continue;
         const size_t bytes = bal_layer_costs_array_bytes(costs, array);
-        *arrays[array] = memcpy(numbers, *arrays[array], bytes);
+        copied.arrays[array] = memcpy(numbers, costs->arrays[array], bytes);
         numbers += bytes / sizeof *numbers;
     }
     return copied;

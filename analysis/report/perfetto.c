@@ -116,11 +116,9 @@ static void write_slices(perfetto_writer *writer, const ana_timeline *timeline)
     const bal_schedule *schedule = &timeline->schedule;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            char name[32];
-            bal_op_name(schedule->ops[op], name);
             const int64_t begin = timeline->timeline.begin_ns[op];
-            ana_event_slice(&writer->events, name, writer->process, rank, begin,
-                            timeline->timeline.end_ns[op] - begin);
+            ana_event_slice(&writer->events, bal_op_name(schedule->ops[op]).text, writer->process,
+                            rank, begin, timeline->timeline.end_ns[op] - begin);
             text_append(writer->events.out, "}");
             write_message(writer, timeline, rank, op);
         }

@@ -30,12 +30,10 @@ static void append_panel(const ana_timeline *timeline, int panel, text_buffer *s
     text_format(settings, "$ops_%d << EOD\n", panel);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            char name[32];
-            bal_op_name(schedule->ops[op], name);
             text_format(settings, "%.6f %.6f %d %d %s\n",
                         (double)timeline->timeline.begin_ns[op] / 1e6,
                         (double)timeline->timeline.end_ns[op] / 1e6, rank,
-                        colors[schedule->ops[op].kind], name);
+                        colors[schedule->ops[op].kind], bal_op_name(schedule->ops[op]).text);
         }
     }
     snprintf(title, sizeof title, "%s, iteration %d: makespan %s, bubble_ratio %.3f",

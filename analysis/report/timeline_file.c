@@ -13,10 +13,8 @@ static void write_ops(const ana_timeline *timeline, json_writer *writer)
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         json_begin_array(writer);
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            char name[32];
-            bal_op_name(schedule->ops[op], name);
             json_begin_array(writer);
-            json_write_string(writer, name);
+            json_write_string(writer, bal_op_name(schedule->ops[op]).text);
             json_write_int64(writer, timeline->timeline.begin_ns[op]);
             json_write_int64(writer, timeline->timeline.end_ns[op]);
             json_end_array(writer);

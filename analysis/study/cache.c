@@ -110,20 +110,12 @@ static status open_trace(const char *path, const char *name, kept_trace *trace, 
 /// Copies costs into the trace's memory; NULL if there is no room for them.
 static bal_layer_costs *keep(kept_trace *trace, const bal_layer_costs *costs)
 {
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs *copy = NULL;
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         trace->kept_bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
     }
     if (trace->kept_bytes > trace->kept_bytes_max) return NULL;
-    copy = arena_array(trace->memory, 1, sizeof *copy);
-    *copy = *costs;
-    bal_layer_costs_list(copy, arrays);
-    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] == NULL) continue;
-        const size_t bytes = bal_layer_costs_array_bytes(costs, array);
-        *arrays[array] = memcpy(arena_array(trace->memory, bytes, 1), *arrays[array], bytes);
-    }
+    bal_layer_costs *copy = arena_array(trace->memory, 1, sizeof *copy);
+    *copy = bal_layer_costs_kept(costs, trace->memory);
     return copy;
 }
 

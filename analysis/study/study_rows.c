@@ -97,16 +97,16 @@ static status check_dynamic_keys(const ana_reading *reading, json_value object,
 /// "partition on-change", with what is not the balancer's or the policy's own.
 static const char *label_of(const ana_balancing *row, arena *memory)
 {
-    char policy[BAL_POLICY_NAME_BYTES];
     const bal_migration_options *migration = &row->migration;
     const bal_repack_options *repack = &row->repack.options;
     text_buffer label = {.memory = memory};
-    bal_policy_name(row->policy, policy);
     text_append(&label, row->balancer->name);
     if (row->weight != row->balancer->weight) {
         text_format(&label, " by %s", bal_weight_names[row->weight]);
     }
-    if (row->policy.kind != BAL_POLICY_NEVER) text_format(&label, " %s", policy);
+    if (row->policy.kind != BAL_POLICY_NEVER) {
+        text_format(&label, " %s", bal_policy_name(row->policy).text);
+    }
     if (row->information != BAL_INFORMATION_PROFILE) {
         text_format(&label, " %s", bal_information_names[row->information]);
     }

@@ -236,15 +236,15 @@ static status find_order(bal_controller *controller, const bal_profile *profile,
     if (out->migration.layer_count == 0) return STATUS_OK;
     if (options->machine.rank_memory_bytes == 0 && !overlaps) return STATUS_OK;
     const bal_placed_partition before = placed(controller, controller->first_layer);
-    bal_migration_steps steps;
+    bal_migration moves;
     error_message why = {0};
     const status ordered = bal_migration_order(&before, &out->migration, layers, &options->machine,
-                                               controller->decision_memory, &steps, &why);
+                                               controller->decision_memory, &moves, &why);
     out->is_blocked = ordered == STATUS_INFEASIBLE;
     if (out->is_blocked) return STATUS_OK;
     if (ordered != STATUS_OK) return error_set(err, ordered, "%s", why.message);
     int64_t finish_ns = 0;
-    TRY(bal_migration_finish_ns(&steps, layers, &options->machine,
+    TRY(bal_migration_finish_ns(&moves, layers, &options->machine,
                                 overlaps ? profile->rank_end_ns : NULL, controller->decision_memory,
                                 &finish_ns, err));
     if (overlaps) finish_ns -= profile->makespan_ns;
@@ -287,12 +287,10 @@ static status check_options(const bal_controller_options *options, error_message
     if (repacks) TRY(bal_repack_options_check(&options->repack, &options->machine, err));
     if (!options->balancer->owns_freely) return STATUS_OK;
     if (kind == BAL_POLICY_THRESHOLD || kind == BAL_POLICY_SHADOW) {
-        char policy[BAL_POLICY_NAME_BYTES];
-        bal_policy_name(options->policy, policy);
         return error_set(err, STATUS_INVALID,
                          "%s predicts iterations, which the plans of %s, having no stages, do not "
                          "allow",
-                         policy, options->balancer->name);
+                         bal_policy_name(options->policy).text, options->balancer->name);
     }
     if (!repacks) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the plans of %s have no stages to re-pack",
@@ -320,15 +318,7 @@ static void allocate(bal_controller *made, arena *memory)
     }
     bal_layer_times_init(&made->times, options->layer_count, memory);
     bal_layer_sums_init(&made->sums, options->layer_count, memory);
-    const bal_shadow_options shadow = {
-        .balancer = options->balancer,
-        .family = made->family,
-        .machine = &made->options.machine,
-        .layer_count = options->layer_count,
-        .stage_count_max = (int)stages,
-        .decision_ns = options->decision_ns,
-    };
-    bal_shadow_init(&made->shadow, &shadow, memory);
+    bal_shadow_init(&made->shadow, options, made->family, (int)stages, memory);
     bal_change_detector_init(&made->detector, options->layer_count, options->change_ratio, memory);
 }
 
@@ -358,6 +348,22 @@ status bal_controller_create(const bal_controller_options *options, arena *memor
     return STATUS_OK;
 }
 
+static void note_bottleneck(bal_controller *controller, const bal_answer *answer)
+{
+    controller->bottleneck_ns = answer->bottleneck_ns;
+    controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
+}
+
+/// Asks the balancer for the ranks in force.
+static status ask(bal_controller *controller, const bal_problem *problem, bal_answer *answer,
+                  error_message *err)
+{
+    TRY(bal_balance(controller->options.balancer, problem, controller->decision_memory, answer,
+                    err));
+    note_bottleneck(controller, answer);
+    return STATUS_OK;
+}
+
 status bal_controller_start(bal_controller *controller, const bal_layer_costs *layers,
                             bal_decision *decision, error_message *err)
 {
@@ -365,8 +371,7 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     bal_answer answer;
     arena_reset(controller->decision_memory);
     const bal_problem problem = problem_of(controller, layers);
-    TRY(bal_balance(controller->options.balancer, &problem, controller->decision_memory, &answer,
-                    err));
+    TRY(ask(controller, &problem, &answer, err));
     if (answer.executable) {
         adopt_cuts(controller, answer.first_layer);
         const bal_placed_partition plan = placed(controller, answer.first_layer);
@@ -382,8 +387,6 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     TRY(bal_layer_times_fill(&controller->times, layers, err));
     bal_layer_sums_fill(&controller->sums, &controller->times);
     controller->start_load_ns = controller->sums.time_before[layers->layer_count];
-    controller->bottleneck_ns = answer.bottleneck_ns;
-    controller->bottleneck_lower_bound_ns = answer.bottleneck_lower_bound_ns;
     controller->is_started = true;
     // What changes are seen from.
     (void)bal_change_detector_observe(&controller->detector, &controller->times);
@@ -434,22 +437,6 @@ static bal_reason reason_of(bal_policy_kind kind)
     default:
         return BAL_REASON_CHANGE;
     }
-}
-
-static void note_bottleneck(bal_controller *controller, const bal_answer *answer)
-{
-    controller->bottleneck_ns = answer->bottleneck_ns;
-    controller->bottleneck_lower_bound_ns = answer->bottleneck_lower_bound_ns;
-}
-
-/// Asks the balancer for the ranks in force.
-static status ask(bal_controller *controller, const bal_problem *problem, bal_answer *answer,
-                  error_message *err)
-{
-    TRY(bal_balance(controller->options.balancer, problem, controller->decision_memory, answer,
-                    err));
-    note_bottleneck(controller, answer);
-    return STATUS_OK;
 }
 
 /// The prediction for the plan in force after a decision: the balancer's own where it is its plan.

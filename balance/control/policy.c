@@ -1,9 +1,6 @@
 #include "balance/control/policy.h"
 
-#include "base/text.h"
-
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *const bal_information_names[BAL_INFORMATION_COUNT] = {
@@ -46,18 +43,17 @@ status bal_policy_parse(const char *name, bal_policy *policy, error_message *err
                      name);
 }
 
-void bal_policy_name(bal_policy policy, char out[BAL_POLICY_NAME_BYTES])
+text_words bal_policy_name(bal_policy policy)
 {
-    if (policy.kind == BAL_POLICY_EVERY) {
-        snprintf(out, BAL_POLICY_NAME_BYTES, "every:%d", policy.period);
-    } else if (policy.kind == BAL_POLICY_THRESHOLD) {
-        snprintf(out, BAL_POLICY_NAME_BYTES, "threshold:%.10g", policy.threshold_ratio);
+    if (policy.kind == BAL_POLICY_EVERY) return text_wording("every:%d", policy.period);
+    if (policy.kind == BAL_POLICY_THRESHOLD) {
+        return text_wording("threshold:%.10g", policy.threshold_ratio);
     }
-    for (size_t row = 0; row < sizeof plain_names / sizeof plain_names[0]; row++) {
-        if (plain_names[row].policy.kind != policy.kind || policy.kind == BAL_POLICY_EVERY)
-            continue;
-        snprintf(out, BAL_POLICY_NAME_BYTES, "%s", plain_names[row].name);
+    int row = 0;
+    while (plain_names[row].policy.kind != policy.kind) {
+        row++;
     }
+    return text_wording("%s", plain_names[row].name);
 }
 
 bool bal_policy_asks(bal_policy policy, int iteration, bool changed)
@@ -86,24 +82,21 @@ void bal_change_detector_init(bal_change_detector *detector, int layer_count, do
 bool bal_change_detector_observe(bal_change_detector *detector, const bal_layer_times *now)
 {
     bal_layer_times *reference = &detector->reference;
-    int64_t *const before_ns[] = {reference->forward_ns, reference->backward_input_ns,
-                                  reference->backward_weight_ns};
-    const int64_t *const now_ns[] = {now->forward_ns, now->backward_input_ns,
-                                     now->backward_weight_ns};
-    enum { PASSES = sizeof now_ns / sizeof now_ns[0] };
     const bool is_first = !detector->has_reference;
     bool changed = false;
     for (int layer = 0; layer < now->layer_count && !changed; layer++) {
         const double before = (double)bal_layer_time_ns(reference, layer);
         const double away = fabs((double)bal_layer_time_ns(now, layer) - before);
         changed = away > detector->change_ratio * before;
-        for (int pass = 0; pass < PASSES; pass++) {
-            if ((before_ns[pass][layer] == 0) != (now_ns[pass][layer] == 0)) changed = true;
+        for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+            const bool was_free = reference->passes[pass][layer] == 0;
+            if (was_free != (now->passes[pass][layer] == 0)) changed = true;
         }
     }
     detector->has_reference = true;
-    for (int pass = 0; pass < PASSES && (changed || is_first); pass++) {
-        memcpy(before_ns[pass], now_ns[pass], (size_t)now->layer_count * sizeof(int64_t));
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT && (changed || is_first); pass++) {
+        memcpy(reference->passes[pass], now->passes[pass],
+               (size_t)now->layer_count * sizeof(int64_t));
     }
     return changed && !is_first;
 }

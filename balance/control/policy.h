@@ -4,6 +4,7 @@
 #include "balance/costs/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,10 +31,8 @@ typedef struct bal_policy {
 ///         is then untouched.
 status bal_policy_parse(const char *name, bal_policy *policy, error_message *err);
 
-enum { BAL_POLICY_NAME_BYTES = 32 };
-
-/// Writes the policy as bal_policy_parse reads it into out.
-void bal_policy_name(bal_policy policy, char out[BAL_POLICY_NAME_BYTES]);
+/// The policy as bal_policy_parse reads it.
+text_words bal_policy_name(bal_policy policy);
 
 /// True if the balancer is asked after this iteration: threshold:x asks always; shadow never, as
 /// it keeps plans of its own.

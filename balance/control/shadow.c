@@ -32,19 +32,19 @@ void bal_shadow_restart(bal_shadow *shadow)
     shadow->has_left = false;
 }
 
-void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory)
+void bal_shadow_init(bal_shadow *shadow, const bal_controller_options *options,
+                     const bal_schedule_family *family, int stage_count_max, arena *memory)
 {
     const size_t layers = (size_t)options->layer_count;
-    bal_shadow made = {.options = *options, .price_factor = 1};
+    const size_t cuts = (size_t)stage_count_max + 1;
+    bal_shadow made = {.options = options, .family = family, .price_factor = 1};
     for (int index = 0; index < BAL_SHADOW_COUNT; index++) {
         bal_shadow_plan *plan = &made.plans[index];
         plan->factor = mean_factor[index];
         plan->mean_ns = arena_array(memory, layers, sizeof *plan->mean_ns);
-        plan->first_layer =
-            arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *plan->first_layer);
+        plan->first_layer = arena_array(memory, cuts, sizeof *plan->first_layer);
     }
-    made.left_first_layer =
-        arena_array(memory, (size_t)options->stage_count_max + 1, sizeof *made.left_first_layer);
+    made.left_first_layer = arena_array(memory, cuts, sizeof *made.left_first_layer);
     bal_layer_times_init(&made.mean_times, options->layer_count, memory);
     bal_layer_sums_init(&made.mean_sums, options->layer_count, memory);
     *shadow = made;
@@ -55,8 +55,7 @@ static int64_t estimate(const bal_shadow *shadow, const bal_shadow_view *view,
                         const bal_layer_sums *sums, const int *first_layer)
 {
     const bal_placed_partition plan = bal_problem_placed(view->problem, first_layer);
-    return bal_iteration_estimate_ns(sums, &plan, shadow->options.family,
-                                     view->problem->microbatch_count);
+    return bal_iteration_estimate_ns(sums, &plan, shadow->family, view->problem->microbatch_count);
 }
 
 /// Adds what not having taken the plan has cost in one iteration.
@@ -182,9 +181,9 @@ static status consider(bal_shadow *shadow, choice *best, const int *first_layer,
     bal_migration migration;
     const bal_placed_partition before = bal_problem_placed(problem, problem->current_first_layer);
     const bal_placed_partition after = bal_problem_placed(problem, first_layer);
-    TRY(bal_migration_between(&before, &after, &problem->layers, shadow->options.machine, memory,
+    TRY(bal_migration_between(&before, &after, &problem->layers, &shadow->options->machine, memory,
                               &migration, err));
-    const int64_t cost_ns = migration.time_ns + shadow->options.decision_ns;
+    const int64_t cost_ns = migration.time_ns + shadow->options->decision_ns;
     const double old_payback = (double)best->cost_ns * (double)gain_ns;
     const double payback = (double)cost_ns * (double)best->gain_ns;
     if (best->gain_ns > 0 &&
@@ -207,22 +206,18 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
     const int64_t bottleneck = decided->bottleneck_ns;
     if (asked->layers.state_bytes == NULL) return STATUS_OK;
     const size_t cuts = (size_t)asked->stage_count + 1;
-    int *stage_rank = arena_array(memory, cuts, sizeof *stage_rank);
     int *owner = arena_array(memory, (size_t)asked->layers.layer_count, sizeof *owner);
     TRY(bal_chain_of(asked, memory, &chain, err));
     const bal_placed_partition plan = bal_problem_placed(asked, asked->current_first_layer);
     bal_placed_owners(&plan, owner);
-    for (int stage = 0; stage < asked->stage_count; stage++) {
-        stage_rank[stage] = bal_placed_machine_rank(&plan, stage);
-    }
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
         const bal_wide cap = (bal_wide)bottleneck * load_percent[index] / 100;
         const int64_t load = cap < chain.load_sum_max ? (int64_t)cap : chain.load_sum_max;
         int64_t moved = 0;
         int *first = arena_array(memory, cuts, sizeof *first);
         const int middle = decided->first_layer[decided->rank_count];
-        if (bal_partition_chunks_moved_bytes(&chain, owner, stage_rank, load, middle, memory, first,
-                                             &moved, NULL) == STATUS_OK) {
+        if (bal_partition_chunks_moved_bytes(&chain, owner, asked->machine_rank, load, middle,
+                                             memory, first, &moved, NULL) == STATUS_OK) {
             TRY(consider(shadow, best, first, memory, err));
         }
     }
@@ -240,7 +235,7 @@ static status make_plan(bal_shadow *shadow, bal_shadow_plan *plan, const bal_sha
     asked.layers = bal_layer_times_costs(&shadow->mean_times, &view->problem->layers);
     choice best = {.view = view,
                    .now_ns = estimate(shadow, view, &shadow->mean_sums, asked.current_first_layer)};
-    TRY(bal_balance(shadow->options.balancer, &asked, memory, &answer, err));
+    TRY(bal_balance(shadow->options->balancer, &asked, memory, &answer, err));
     TRY(consider(shadow, &best, answer.first_layer, memory, err));
     TRY(consider_fewest_bytes(shadow, &best, &asked, &answer, memory, err));
     const size_t cuts = (size_t)asked.stage_count + 1;

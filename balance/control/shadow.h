@@ -13,15 +13,13 @@
 /// up to eightfold; once a move has paid for itself it is halved again.
 ///
 /// Source: CUSUM (Page, Biometrika 41, 1954) over the regret of not having switched, with the
-/// threshold of ski rental (Karlin et al., Algorithmica 3, 1988); CONTROLLER.md has the
+/// threshold of ski rental (Karlin et al., Algorithmica 3, 1988); the folder's README has the
 /// measured ratios to an offline optimum.
 #pragma once
 
+#include "balance/control/controller.h"
 #include "balance/control/iteration_estimate.h"
 #include "balance/costs/layer_costs.h"
-#include "balance/costs/machine.h"
-#include "balance/costs/placement.h"
-#include "balance/partition/balancer.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -47,19 +45,10 @@ typedef struct bal_shadow_plan {
     double noise_ns2; // variance of the terms, from the differences of neighbours
 } bal_shadow_plan;
 
-/// What does not change during a run. Pointers are borrowed as long as the shadows live.
-typedef struct bal_shadow_options {
-    const bal_balancer *balancer; // makes the plans; not one that owns freely
-    const bal_schedule_family *family;
-    const bal_machine *machine;
-    int layer_count;
-    int stage_count_max; // ranks x chunks
-    int64_t decision_ns; // part of the price of moving
-} bal_shadow_options;
-
 /// Filled by bal_shadow_init; one object for one run.
 typedef struct bal_shadow {
-    bal_shadow_options options;
+    const bal_controller_options *options;
+    const bal_schedule_family *family;
     bal_shadow_plan plans[BAL_SHADOW_COUNT];
     int iteration_count;        // seen so far
     double price_factor;        // in [1, 8]
@@ -73,7 +62,11 @@ typedef struct bal_shadow {
 } bal_shadow;
 
 /// Carves the arrays from memory.
-void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, arena *memory);
+///
+/// @param options borrowed as long as the shadows live, with family; the balancer is not one that
+///                owns freely
+void bal_shadow_init(bal_shadow *shadow, const bal_controller_options *options,
+                     const bal_schedule_family *family, int stage_count_max, arena *memory);
 
 /// What the shadows are shown of an iteration. Borrowed for the call.
 typedef struct bal_shadow_view {

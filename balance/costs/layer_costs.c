@@ -6,27 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-_Static_assert((sizeof(bal_layer_costs) - offsetof(bal_layer_costs, forward_ns)) /
-                       sizeof(int64_t *) ==
-                   BAL_COST_ARRAY_COUNT,
-               "every array of the struct is in the list");
+_Static_assert(offsetof(bal_layer_costs, reduction_ns) ==
+                   offsetof(bal_layer_costs, arrays[BAL_COST_ARRAY_COUNT - 1]),
+               "every array has its number");
 
 const char *const bal_cost_names[BAL_COST_ARRAY_COUNT] = {
     "forward_ns",       "backward_input_ns", "backward_weight_ns", "parameters",  "state_bytes",
     "activation_bytes", "gradient_bytes",    "message_bytes",      "reduction_ns"};
-
-void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COST_ARRAY_COUNT])
-{
-    arrays[0] = &costs->forward_ns;
-    arrays[1] = &costs->backward_input_ns;
-    arrays[2] = &costs->backward_weight_ns;
-    arrays[3] = &costs->parameters;
-    arrays[4] = &costs->state_bytes;
-    arrays[5] = &costs->activation_bytes;
-    arrays[6] = &costs->gradient_bytes;
-    arrays[7] = &costs->message_bytes;
-    arrays[8] = &costs->reduction_ns;
-}
 
 size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array)
 {
@@ -36,12 +22,10 @@ size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array)
 
 void bal_layer_times_init(bal_layer_times *times, int layer_count, arena *memory)
 {
-    const size_t count = (size_t)layer_count;
-    int64_t *all = arena_array(memory, 3 * count, sizeof *all);
-    *times = (bal_layer_times){.layer_count = layer_count,
-                               .forward_ns = all,
-                               .backward_input_ns = all + count,
-                               .backward_weight_ns = all + 2 * count};
+    *times = (bal_layer_times){.layer_count = layer_count};
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+        times->passes[pass] = arena_array(memory, (size_t)layer_count, sizeof(int64_t));
+    }
 }
 
 static status check_row(const int64_t *row, int columns, const char *what, int layer,
@@ -86,15 +70,10 @@ static status fill_pass(const int64_t *from, int layer_count, int columns, const
 status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layers,
                             error_message *err)
 {
-    bal_layer_costs given = *layers;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    int64_t *const means[] = {times->forward_ns, times->backward_input_ns,
-                              times->backward_weight_ns};
     int64_t total = 0;
-    bal_layer_costs_list(&given, arrays);
     for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
-        TRY(fill_pass(*arrays[pass], times->layer_count, layers->microbatch_count,
-                      bal_cost_names[pass], means[pass], &total, err));
+        TRY(fill_pass(layers->arrays[pass], times->layer_count, layers->microbatch_count,
+                      bal_cost_names[pass], times->passes[pass], &total, err));
     }
     return STATUS_OK;
 }
@@ -136,44 +115,50 @@ bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_la
 {
     bal_layer_costs costs = *like;
     costs.microbatch_count = 1;
-    costs.forward_ns = times->forward_ns;
-    costs.backward_input_ns = times->backward_input_ns;
-    costs.backward_weight_ns = times->backward_weight_ns;
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+        costs.arrays[pass] = times->passes[pass];
+    }
     return costs;
+}
+
+status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_layer_costs *mean,
+                            error_message *err)
+{
+    bal_layer_times times;
+    bal_layer_times_init(&times, costs->layer_count, memory);
+    TRY(bal_layer_times_fill(&times, costs, err));
+    *mean = bal_layer_times_costs(&times, costs);
+    return STATUS_OK;
+}
+
+bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory)
+{
+    bal_layer_costs kept = *costs;
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (costs->arrays[array] == NULL) continue;
+        const size_t bytes = bal_layer_costs_array_bytes(costs, array);
+        kept.arrays[array] = memcpy(arena_array(memory, bytes, 1), costs->arrays[array], bytes);
+    }
+    return kept;
 }
 
 void bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
 {
-    bal_layer_costs made = *layers;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&made, arrays);
-    copy->is_taken = false;
     arena_reset(copy->memory);
-    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] == NULL) continue;
-        const size_t bytes = bal_layer_costs_array_bytes(layers, array);
-        int64_t *own = arena_array(copy->memory, bytes, 1);
-        *arrays[array] = memcpy(own, *arrays[array], bytes);
-    }
-    copy->layers = made;
+    copy->layers = bal_layer_costs_kept(layers, copy->memory);
     copy->is_taken = true;
 }
 
 bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers)
 {
-    bal_layer_costs own = copy->layers;
-    bal_layer_costs other = *layers;
-    const int64_t **own_arrays[BAL_COST_ARRAY_COUNT];
-    const int64_t **other_arrays[BAL_COST_ARRAY_COUNT];
-    if (!copy->is_taken || own.layer_count != other.layer_count ||
-        own.microbatch_count != other.microbatch_count || own.has_split != other.has_split) {
+    const bal_layer_costs *own = &copy->layers;
+    if (!copy->is_taken || own->layer_count != layers->layer_count ||
+        own->microbatch_count != layers->microbatch_count || own->has_split != layers->has_split) {
         return false;
     }
-    bal_layer_costs_list(&own, own_arrays);
-    bal_layer_costs_list(&other, other_arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        const int64_t *mine = *own_arrays[array];
-        const int64_t *theirs = *other_arrays[array];
+        const int64_t *mine = own->arrays[array];
+        const int64_t *theirs = layers->arrays[array];
         if ((mine == NULL) != (theirs == NULL)) return false;
         const size_t bytes = mine != NULL ? bal_layer_costs_array_bytes(layers, array) : 0;
         if (bytes > 0 && memcmp(mine, theirs, bytes) != 0) return false;

@@ -13,6 +13,22 @@
 /// Products of two int64 that are compared before they are divided back.
 __extension__ typedef __int128 bal_wide;
 
+static inline int64_t bal_larger(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
+static inline int64_t bal_smaller(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/// Arrays of layer costs; the times stand first.
+enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
+
+/// Their names as files and messages spell them, in the order of the struct.
+extern const char *const bal_cost_names[BAL_COST_ARRAY_COUNT];
+
 /// Times are of one microbatch. The arrays are borrowed: whoever fills the struct says for how
 /// long.
 typedef struct bal_layer_costs {
@@ -21,42 +37,42 @@ typedef struct bal_layer_costs {
     bool has_split;       // false: backward_input_ns is the full backward, backward_weight_ns all 0
     bool embedding;       // layer 0 is the embedding, pinned to the first stage
     bool head;            // the last layer is the LM head, pinned to the last stage
-    bool first_stage_whole;            // see bal_stage_costs_join_first
-    const int64_t *forward_ns;         // [layer_count][microbatch_count], >= 0
-    const int64_t *backward_input_ns;  // [layer_count][microbatch_count], >= 0
-    const int64_t *backward_weight_ns; // [layer_count][microbatch_count], >= 0
-    const int64_t *parameters;         // [layer_count] or NULL: not known
-    const int64_t *state_bytes;        // [layer_count] or NULL: weights, gradients, optimizer
-    const int64_t *activation_bytes;   // [layer_count] or NULL: held from F to B, one microbatch
-    const int64_t *gradient_bytes;     // [layer_count] or NULL: of them and of the output
-                                       // gradients, held from B to W, one microbatch
-    const int64_t *message_bytes;      // [layer_count] or NULL: output sent to the next layer
-    const int64_t *reduction_ns;       // [layer_count] or NULL: to reduce the layer's gradients
-                                       // between replicas, once per iteration
+    bool first_stage_whole; // see bal_stage_costs_join_first
+    union {
+        struct {
+            const int64_t *forward_ns;         // [layer_count][microbatch_count], >= 0
+            const int64_t *backward_input_ns;  // [layer_count][microbatch_count], >= 0
+            const int64_t *backward_weight_ns; // [layer_count][microbatch_count], >= 0
+            const int64_t *parameters;         // [layer_count] or NULL: not known
+            const int64_t *state_bytes;        // [layer_count] or NULL: weights, gradients,
+                                               // optimizer
+            const int64_t *activation_bytes;   // [layer_count] or NULL: held from F to B, one
+                                               // microbatch
+            const int64_t *gradient_bytes;     // [layer_count] or NULL: of them and of the output
+                                               // gradients, held from B to W, one microbatch
+            const int64_t *message_bytes;      // [layer_count] or NULL: output sent to the next
+                                               // layer
+            const int64_t *reduction_ns;       // [layer_count] or NULL: to reduce the layer's
+                                               // gradients between replicas, once per iteration
+        };
+        const int64_t *arrays[BAL_COST_ARRAY_COUNT]; // all of them, for code that names none
+    };
 } bal_layer_costs;
 
-/// Arrays of layer costs; the times stand first.
-enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
-
-/// Their names as files and messages spell them, in the order of the struct.
-extern const char *const bal_cost_names[BAL_COST_ARRAY_COUNT];
-
-/// Lists where the arrays of costs are, in the order of the struct, so that code which treats all
-/// of them alike names none.
-///
-/// @param arrays [BAL_COST_ARRAY_COUNT] out: pointers into costs; the first BAL_COST_TIMES_COUNT
-///               are the times
-void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COST_ARRAY_COUNT]);
-
-/// Bytes of the array with this number in the list, whether it is there or not.
+/// Bytes of the array with this number, whether it is there or not.
 size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array);
 
 /// F, B and W of each layer, means over the microbatches of one iteration.
 typedef struct bal_layer_times {
     int layer_count;
-    int64_t *forward_ns;         // [layer_count]
-    int64_t *backward_input_ns;  // [layer_count]
-    int64_t *backward_weight_ns; // [layer_count]
+    union {
+        struct {
+            int64_t *forward_ns;         // [layer_count]
+            int64_t *backward_input_ns;  // [layer_count]
+            int64_t *backward_weight_ns; // [layer_count]
+        };
+        int64_t *passes[BAL_COST_TIMES_COUNT]; // all of them
+    };
 } bal_layer_times;
 
 /// Carves the arrays from memory, all 0.
@@ -85,6 +101,15 @@ void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
 /// The costs of like with these times, the same for every microbatch. Bytes and parameters are
 /// borrowed from like, times from times.
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);
+
+/// The costs with one column of times: their means over the microbatches.
+///
+/// @return what bal_layer_times_fill refuses
+status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_layer_costs *mean,
+                            error_message *err);
+
+/// Copies all arrays into memory.
+bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory);
 
 /// Zero-initialise all but memory.
 typedef struct bal_costs_copy {

@@ -159,14 +159,11 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
         const int rank = bal_placed_machine_rank(plan, stage);
         factor[stage] = rank_time_factor != NULL ? rank_time_factor[rank] : 1.0;
     }
-    bal_layer_costs given = *layers;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&given, arrays);
     int64_t *const rows[] = {times, times + (int64_t)stages * columns,
                              times + (int64_t)stages * columns * 2};
     for (int pass = 0; pass < TIMES; pass++) {
-        TRY(sum_times(*arrays[pass], columns, first_layer, stages, factor, bal_cost_names[pass],
-                      rows[pass], err));
+        TRY(sum_times(layers->arrays[pass], columns, first_layer, stages, factor,
+                      bal_cost_names[pass], rows[pass], err));
     }
 
     int64_t *send_forward = bytes;

@@ -11,23 +11,42 @@
 #include <stdint.h>
 
 /// Stages are in model order; stage_count = rank_count * chunk_count. The arrays are borrowed.
+/// times_ns and memory_changes are F, B and W, sends_ns what they send: the same arrays, for code
+/// that treats them alike.
 typedef struct bal_stage_costs {
     int stage_count;
     int microbatch_count; // columns of the times: M, or 1 where one cost holds for every microbatch
-    const int64_t *forward_ns;         // [stage_count][microbatch_count], >= 0
-    const int64_t *backward_input_ns;  // [stage_count][microbatch_count], >= 0
-    const int64_t *backward_weight_ns; // [stage_count][microbatch_count], >= 0
-    const int64_t *send_forward_ns;    // [stage_count] end of F at s until its output is at s + 1;
-                                       // not used for the last stage, and not where s + 1 is on
-                                       // the same rank
-    const int64_t *send_backward_ns;   // [stage_count] end of B (BW) at s until it is at s - 1
+    union {
+        struct {
+            const int64_t *forward_ns;         // [stage_count][microbatch_count], >= 0
+            const int64_t *backward_input_ns;  // [stage_count][microbatch_count], >= 0
+            const int64_t *backward_weight_ns; // [stage_count][microbatch_count], >= 0
+        };
+        const int64_t *times_ns[BAL_COST_TIMES_COUNT];
+    };
+    union {
+        struct {
+            const int64_t *send_forward_ns;  // [stage_count] end of F at s until its output is at
+                                             // s + 1; not used for the last stage, and not where
+                                             // s + 1 is on the same rank
+            const int64_t *send_backward_ns; // [stage_count] end of B (BW) at s until it is at
+                                             // s - 1
+        };
+        const int64_t *sends_ns[2];
+    };
     const int64_t *message_delay_ns; // [2][stage_count][microbatch_count], >= 0, or NULL: added to
                                      // the way of each message: [0] outputs of F, [1] gradients of
                                      // B (BW) of the stage that sends; not used where
                                      // send_forward_ns and send_backward_ns are not
-    const int64_t *memory_forward;   // [stage_count] change of memory when F begins
-    const int64_t *memory_backward_input;  // [stage_count] change when B ends (both when BW ends)
-    const int64_t *memory_backward_weight; // [stage_count] change when W ends
+    union {
+        struct {
+            const int64_t *memory_forward;         // [stage_count] change when F begins
+            const int64_t *memory_backward_input;  // [stage_count] change when B ends (both when BW
+                                                   // ends)
+            const int64_t *memory_backward_weight; // [stage_count] change when W ends
+        };
+        const int64_t *memory_changes[BAL_COST_TIMES_COUNT];
+    };
 } bal_stage_costs;
 
 /// How the first stage goes backward, as files and options spell it: "split" or "whole".

@@ -2,6 +2,11 @@
 
 #include <inttypes.h>
 
+static int64_t bytes_of(const bal_layer_costs *layers, int layer)
+{
+    return layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
+}
+
 static status add_transfer(const bal_machine *machine, int64_t bytes, int from, int to,
                            int64_t *rank_ns, error_message *err)
 {
@@ -36,7 +41,7 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
         const int source = rank_from[layer];
         const int target = rank_to[layer];
         if (source == target) continue;
-        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
+        const int64_t bytes = bytes_of(layers, layer);
         if (bytes < 0 || bytes > INT64_MAX - made.bytes) {
             return error_set(err, STATUS_INVALID,
                              "state_bytes of layer %d: %" PRId64 " is negative or the sum does not "
@@ -71,29 +76,19 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
 typedef struct sequencer {
     const bal_migration *moves;
     const bal_layer_costs *layers;
-    const int64_t *cap; // [rank_count] or NULL: no caps
-    int64_t *held;      // [rank_count] bytes on each rank now
-    int64_t *left;      // [rank_count] bytes that it has still to send or receive
-    int *turn;          // [rank_count] turns that the rank has had or waited for
-    bool *is_done;      // [layer_count of moves]
+    int64_t cap;   // of every rank; 0: none
+    int64_t *held; // [rank_count] bytes on each rank now
+    int64_t *left; // [rank_count] bytes that it has still to send or receive
+    int *turn;     // [rank_count] turns that the rank has had or waited for
+    bool *is_done; // [layer_count of moves]
 } sequencer;
-
-static int64_t bytes_of(const bal_layer_costs *layers, int layer)
-{
-    return layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
-}
-
-static int64_t larger(int64_t one, int64_t other)
-{
-    return one > other ? one : other;
-}
 
 /// What a rank lacks for a layer to come; no more than 0 where it has room.
 static int64_t lack_of(const sequencer *at, int move)
 {
     const int to = at->moves->to[move];
-    if (at->cap == NULL) return 0;
-    return bytes_of(at->layers, at->moves->layer[move]) - (at->cap[to] - at->held[to]);
+    if (at->cap == 0) return 0;
+    return bytes_of(at->layers, at->moves->layer[move]) - (at->cap - at->held[to]);
 }
 
 /// The move to do next, or -1 if none has room: one whose ranks are free earliest, then one whose
@@ -107,8 +102,8 @@ static int next_move(const sequencer *at)
         if (at->is_done[move] || lack_of(at, move) > 0) continue;
         const int from = at->moves->from[move];
         const int to = at->moves->to[move];
-        const int64_t turn = larger(at->turn[from], at->turn[to]);
-        const int64_t left = larger(at->left[from], at->left[to]);
+        const int64_t turn = bal_larger(at->turn[from], at->turn[to]);
+        const int64_t left = bal_larger(at->left[from], at->left[to]);
         if (best >= 0 && (turn > best_turn || (turn == best_turn && left <= best_left))) continue;
         best = move;
         best_turn = turn;
@@ -122,7 +117,7 @@ static void send(sequencer *at, int move)
     const int from = at->moves->from[move];
     const int to = at->moves->to[move];
     const int64_t bytes = bytes_of(at->layers, at->moves->layer[move]);
-    at->turn[from] = at->turn[to] = (int)larger(at->turn[from], at->turn[to]) + 1;
+    at->turn[from] = at->turn[to] = (int)bal_larger(at->turn[from], at->turn[to]) + 1;
     at->held[to] += bytes;
     at->held[from] -= bytes;
     at->left[from] -= bytes;
@@ -145,66 +140,55 @@ static status say_stuck(const sequencer *at, error_message *err)
                      " bytes) cannot go from rank %d to rank %d, which holds %" PRId64
                      " of its cap of %" PRId64 " bytes",
                      layer, bytes_of(at->layers, layer), at->moves->from[best], to, at->held[to],
-                     at->cap[to]);
+                     at->cap);
 }
 
-/// Bytes that each rank holds under a plan.
-static status fill_held(const bal_placed_partition *from, const bal_layer_costs *layers,
-                        arena *memory, int64_t *held, error_message *err)
+/// Fills what each rank holds under the plan in force, and what it has still to send or receive.
+static void fill_bytes(sequencer *at, const bal_placed_partition *from, arena *memory)
 {
-    int *owner = arena_array(memory, (size_t)layers->layer_count, sizeof *owner);
-    int64_t sum = 0;
+    const bal_migration *moves = at->moves;
+    int *owner = arena_array(memory, (size_t)at->layers->layer_count, sizeof *owner);
     bal_placed_owners(from, owner);
-    for (int layer = 0; layer < layers->layer_count; layer++) {
-        const int64_t bytes = bytes_of(layers, layer);
-        if (bytes < 0 || bytes > INT64_MAX / 4 - sum) {
-            return error_set(err, STATUS_INVALID,
-                             "state_bytes of layer %d: %" PRId64
-                             " is negative or the sum exceeds a quarter of 64 bits",
-                             layer, bytes);
-        }
-        sum += bytes;
-        held[owner[layer]] += bytes;
+    for (int layer = 0; layer < at->layers->layer_count; layer++) {
+        at->held[owner[layer]] += bytes_of(at->layers, layer);
     }
-    return STATUS_OK;
+    for (int move = 0; move < moves->layer_count; move++) {
+        at->left[moves->from[move]] += bytes_of(at->layers, moves->layer[move]);
+        at->left[moves->to[move]] += bytes_of(at->layers, moves->layer[move]);
+    }
 }
 
 status bal_migration_order(const bal_placed_partition *from, const bal_migration *migration,
                            const bal_layer_costs *layers, const bal_machine *machine, arena *memory,
-                           bal_migration_steps *out, error_message *err)
+                           bal_migration *ordered, error_message *err)
 {
     const size_t ranks = (size_t)machine->rank_count;
     const size_t count = (size_t)migration->layer_count;
-    int64_t *cap = arena_array(memory, ranks, sizeof *cap);
-    bal_migration_step *step = arena_array(memory, count, sizeof *step);
+    int *numbers = arena_array(memory, 3 * count, sizeof *numbers);
     sequencer at = {.moves = migration,
                     .layers = layers,
-                    .cap = machine->rank_memory_bytes > 0 ? cap : NULL,
+                    .cap = machine->rank_memory_bytes,
                     .held = arena_array(memory, ranks, sizeof *at.held),
                     .left = arena_array(memory, ranks, sizeof *at.left),
                     .turn = arena_array(memory, ranks, sizeof *at.turn),
                     .is_done = arena_array(memory, count, sizeof *at.is_done)};
-    TRY(bal_placed_check(from, layers->layer_count, machine->rank_count, "the plan in force", err));
-    TRY(fill_held(from, layers, memory, at.held, err));
-    for (int rank = 0; rank < machine->rank_count; rank++) {
-        cap[rank] = machine->rank_memory_bytes;
-    }
-    for (int move = 0; move < migration->layer_count; move++) {
-        at.left[migration->from[move]] += bytes_of(layers, migration->layer[move]);
-        at.left[migration->to[move]] += bytes_of(layers, migration->layer[move]);
-    }
-    for (int index = 0; index < migration->layer_count; index++) {
+    fill_bytes(&at, from, memory);
+    for (size_t index = 0; index < count; index++) {
         const int move = next_move(&at);
         if (move < 0) return say_stuck(&at, err);
-        step[index] = (bal_migration_step){migration->layer[move], migration->from[move],
-                                           migration->to[move]};
+        numbers[index] = migration->layer[move];
+        numbers[count + index] = migration->from[move];
+        numbers[2 * count + index] = migration->to[move];
         send(&at, move);
     }
-    *out = (bal_migration_steps){.step = step, .step_count = migration->layer_count};
+    *ordered = *migration;
+    ordered->layer = numbers;
+    ordered->from = numbers + count;
+    ordered->to = numbers + 2 * count;
     return STATUS_OK;
 }
 
-status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer_costs *layers,
+status bal_migration_finish_ns(const bal_migration *ordered, const bal_layer_costs *layers,
                                const bal_machine *machine, const int64_t *release_ns, arena *memory,
                                int64_t *finish_ns, error_message *err)
 {
@@ -213,20 +197,19 @@ status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer
         free_ns[rank] = release_ns[rank];
     }
     int64_t finish = 0;
-    for (int index = 0; index < steps->step_count; index++) {
-        const bal_migration_step *step = &steps->step[index];
-        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[step->layer] : 0;
+    for (int move = 0; move < ordered->layer_count; move++) {
+        const int layer = ordered->layer[move];
+        const int from = ordered->from[move];
+        const int to = ordered->to[move];
         const int64_t ns =
-            bal_link_transfer_ns(bal_machine_link(machine, step->from, step->to), bytes);
-        const int64_t begin =
-            free_ns[step->from] > free_ns[step->to] ? free_ns[step->from] : free_ns[step->to];
+            bal_link_transfer_ns(bal_machine_link(machine, from, to), bytes_of(layers, layer));
+        const int64_t begin = bal_larger(free_ns[from], free_ns[to]);
         if (begin > INT64_MAX - ns) {
             return error_set(err, STATUS_INVALID,
-                             "the transfer of layer %d ends after 64 bits of ns", step->layer);
+                             "the transfer of layer %d ends after 64 bits of ns", layer);
         }
-        free_ns[step->from] = begin + ns;
-        free_ns[step->to] = begin + ns;
-        if (begin + ns > finish) finish = begin + ns;
+        free_ns[from] = free_ns[to] = begin + ns;
+        finish = bal_larger(finish, begin + ns);
     }
     *finish_ns = finish;
     return STATUS_OK;

@@ -42,19 +42,6 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
                              const bal_layer_costs *layers, const bal_machine *machine,
                              arena *memory, bal_migration *out, error_message *err);
 
-/// One sending of a layer.
-typedef struct bal_migration_step {
-    int layer;
-    int from;
-    int to;
-} bal_migration_step;
-
-/// A migration as a sequence. The array is carved from the arena of the call.
-typedef struct bal_migration_steps {
-    const bal_migration_step *step; // [step_count]
-    int step_count;
-} bal_migration_steps;
-
 /// Orders the transfers so that no rank ever holds more than machine.rank_memory_bytes (0: no
 /// caps): the receiver has memory for the whole layer before it comes, the sender frees its own
 /// after it has gone. That holds for the steps one after another, and for ranks that each do their
@@ -63,28 +50,31 @@ typedef struct bal_migration_steps {
 /// The search looks one step ahead and is not exhaustive: it may find no order where there is one,
 /// and none where a layer would have to make way over a third rank.
 ///
-/// @param from the plan in force; with migration, all of it
+/// @param from    the plan in force; with migration, all of it; its bytes on the ranks fit a
+/// quarter
+///                of int64
+/// @param ordered out: the moves in their order
 /// @return STATUS_INFEASIBLE naming a layer that cannot go, its bytes, the rank in the way, what it
-///         holds and its cap; STATUS_INVALID if a plan does not fit the machine, bytes are negative
-///         or sums do not fit int64.
+///         holds and its cap.
 ///
 /// Every step is, of those with room, one whose ranks are free earliest, were all steps equally
 /// long; of these one whose busier rank has the most bytes left; then the first in model order.
 /// Time O(moves) per step.
 status bal_migration_order(const bal_placed_partition *from, const bal_migration *migration,
                            const bal_layer_costs *layers, const bal_machine *machine, arena *memory,
-                           bal_migration_steps *out, error_message *err);
+                           bal_migration *ordered, error_message *err);
 
 /// When the last step has ended. Every rank does its steps in order, one at a time; a step takes
 /// the time of its link, as in bal_migration.
 ///
+/// @param ordered    by bal_migration_order
 /// @param release_ns [machine.rank_count] when each rank takes part at the earliest: overlapped
 /// with
 ///                   the backward sweep, the end of its last op, since before that it holds
 ///                   activations and computes; NULL: 0, all at once, and the result is how long
 ///                   training stands still
-/// @param finish_ns  out: 0 if there are no steps
-/// @return STATUS_INVALID if the time does not fit int64. Time O(steps + ranks).
-status bal_migration_finish_ns(const bal_migration_steps *steps, const bal_layer_costs *layers,
+/// @param finish_ns  out: 0 if nothing moves
+/// @return STATUS_INVALID if the time does not fit int64. Time O(moves + ranks).
+status bal_migration_finish_ns(const bal_migration *ordered, const bal_layer_costs *layers,
                                const bal_machine *machine, const int64_t *release_ns, arena *memory,
                                int64_t *finish_ns, error_message *err);

@@ -58,14 +58,6 @@ static int place_of(const search *at, int stage)
                              stage, NULL);
 }
 
-/// The largest value that the slack allows: value * (1 + slack_ratio), at most INT64_MAX.
-static int64_t within_slack(int64_t value, double slack_ratio)
-{
-    const double slack = slack_ratio * (double)value;
-    if (slack >= (double)(INT64_MAX - value)) return INT64_MAX;
-    return value + (int64_t)slack;
-}
-
 static status search_init(search *at)
 {
     const bal_problem *problem = at->question->problem;
@@ -82,8 +74,8 @@ static status search_init(search *at)
     at->group_count = at->question->machine->rank_count / at->group_size;
     at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
     bal_placed_owners(at->question->before, at->owner);
-    at->load_max = within_slack(bal_chain_largest_load(&at->chain, at->question->first_layer),
-                                at->options->slack_ratio);
+    at->load_max = bal_grown(bal_chain_largest_load(&at->chain, at->question->first_layer),
+                             at->options->slack_ratio);
     return STATUS_OK;
 }
 
@@ -229,13 +221,10 @@ static void keep_groups(search *at, const int *first_layer, int *machine_rank)
 static bool find_cuts(search *at, const int *machine_rank, int *first_layer)
 {
     int64_t bytes = 0;
-    int *stage_rank = arena_array(at->memory, (size_t)at->stage_count, sizeof *stage_rank);
-    for (int stage = 0; stage < at->stage_count; stage++) {
-        stage_rank[stage] = machine_rank[place_of(at, stage)];
-    }
     const int middle = at->question->first_layer[at->place_count];
-    return bal_partition_chunks_moved_bytes(&at->chain, at->owner, stage_rank, at->load_max, middle,
-                                            at->memory, first_layer, &bytes, NULL) == STATUS_OK;
+    return bal_partition_chunks_moved_bytes(&at->chain, at->owner, machine_rank, at->load_max,
+                                            middle, at->memory, first_layer, &bytes,
+                                            NULL) == STATUS_OK;
 }
 
 /// Whether transfers take any time; if not, bytes are compared instead.
@@ -366,7 +355,7 @@ static status pick(search *at, const candidate **picked)
         int64_t best_ns = 0;
         if (decided_ns < 0) TRY(predict(at, decided, &decided_ns));
         TRY(predict(at, best, &best_ns));
-        if (best_ns <= within_slack(decided_ns, at->options->slack_ratio)) return STATUS_OK;
+        if (best_ns <= bal_grown(decided_ns, at->options->slack_ratio)) return STATUS_OK;
         best->is_rejected = true;
     }
 }

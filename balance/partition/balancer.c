@@ -85,11 +85,6 @@ static status check_objective(const bal_balancer *balancer, const bal_problem *p
                          "objectives other than bottleneck",
                          balancer->name);
     }
-    if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count < 1) {
-        return error_set(err, STATUS_INVALID,
-                         "the objective 1f1b-bound needs microbatch_count >= 1, not %d",
-                         problem->microbatch_count);
-    }
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->chunk_count > 1) {
         return error_set(err, STATUS_INVALID,
                          "the objective 1f1b-bound is of one chunk per rank, not %d",
@@ -108,10 +103,6 @@ static status check_objective(const bal_balancer *balancer, const bal_problem *p
     }
     if (problem->layers.state_bytes == NULL) {
         return error_set(err, STATUS_INVALID, "the objective moved-bytes needs state_bytes");
-    }
-    if (problem->load_cap_ns < 0) {
-        return error_set(err, STATUS_INVALID, "load_cap_ns %" PRId64 " is negative",
-                         problem->load_cap_ns);
     }
     return STATUS_OK;
 }
@@ -135,16 +126,17 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
     return STATUS_OK;
 }
 
-/// The rank that holds each layer under the plan in force, which may have another number of them.
-static int *current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory)
+/// The rank that holds each layer under the plan in force, which may have another number of them;
+/// NULL: there is none.
+static const int *current_owners(const bal_problem *problem, arena *memory)
 {
+    if (problem->current_first_layer == NULL) return problem->current_owner;
     const int stages =
         problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
-    const bal_placed_partition current = {.first_layer = problem->current_first_layer,
-                                          .rank_count = stages / chain->chunk_count,
-                                          .chunk_count = chain->chunk_count,
-                                          .placement = chain->placement};
-    int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
+    bal_placed_partition current = bal_problem_placed(problem, problem->current_first_layer);
+    current.rank_count = stages / current.chunk_count;
+    current.machine_rank = NULL;
+    int *owner = arena_array(memory, (size_t)problem->layers.layer_count, sizeof *owner);
     bal_placed_owners(&current, owner);
     return owner;
 }
@@ -152,23 +144,9 @@ static int *current_owners(const bal_problem *problem, const bal_chain *chain, a
 status bal_fewest_moved_bytes(const bal_problem *problem, const bal_chain *chain, arena *memory,
                               int *first_layer, int64_t *moved_bytes, error_message *err)
 {
-    int *stage_rank = arena_array(memory, (size_t)chain->stage_count, sizeof *stage_rank);
-    for (int stage = 0; stage < chain->stage_count; stage++) {
-        stage_rank[stage] = bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
-                                              chain->chunk_count, stage, NULL);
-    }
-    return bal_partition_chunks_moved_bytes(chain, current_owners(problem, chain, memory),
-                                            stage_rank, problem->load_cap_ns, BAL_ANY_MIDDLE,
-                                            memory, first_layer, moved_bytes, err);
-}
-
-static int64_t largest_of(const int64_t *values, int count)
-{
-    int64_t largest = 0;
-    for (int index = 0; index < count; index++) {
-        if (values[index] > largest) largest = values[index];
-    }
-    return largest;
+    return bal_partition_chunks_moved_bytes(chain, current_owners(problem, memory), NULL,
+                                            problem->load_cap_ns, BAL_ANY_MIDDLE, memory,
+                                            first_layer, moved_bytes, err);
 }
 
 /// State of the layers that change their rank; with several chunks per rank a layer may change its
@@ -179,9 +157,8 @@ static int64_t count_moved(const bal_problem *problem, const bal_chain *chain, c
                            arena *memory)
 {
     int64_t moved = 0;
-    if (problem->current_first_layer == NULL) return 0;
-    const int *current = current_owners(problem, chain, memory);
-    for (int layer = 0; layer < chain->layer_count; layer++) {
+    const int *current = current_owners(problem, memory);
+    for (int layer = 0; current != NULL && layer < chain->layer_count; layer++) {
         if (owner[layer] == current[layer]) continue;
         moved += chain->state_before[layer + 1] - chain->state_before[layer];
     }
@@ -211,14 +188,16 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
 {
     TRY(bal_chain_check(chain, answer->first_layer, err));
     bal_chain_loads(chain, answer->first_layer, answer->stage_load);
-    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
+    for (int rank = 0; rank < answer->rank_count; rank++) {
+        answer->rank_load[rank] = bal_chain_rank_load(chain, answer->first_layer, rank);
+    }
     if (answer->bottleneck_lower_bound_ns < 0) {
         TRY(bound_of(problem, chain, memory, &answer->bottleneck_lower_bound_ns, err));
     }
     answer->bottleneck_ns =
         problem->objective == BAL_OBJECTIVE_1F1B_BOUND
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
-            : largest_of(answer->rank_load, bal_chain_rank_count(chain));
+            : bal_chain_largest_load(chain, answer->first_layer);
     answer->executable = true;
     int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
     bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
@@ -254,8 +233,12 @@ static void complete_owners(const bal_problem *problem, const bal_chain *chain, 
                             bal_answer *answer)
 {
     owner_loads(chain, answer->owner, answer->stage_load);
-    bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
-    answer->bottleneck_ns = largest_of(answer->stage_load, chain->stage_count);
+    for (int rank = 0; rank < answer->rank_count; rank++) { // one chunk each
+        answer->rank_load[rank] = answer->stage_load[rank];
+        if (answer->rank_load[rank] > answer->bottleneck_ns) {
+            answer->bottleneck_ns = answer->rank_load[rank];
+        }
+    }
     answer->bottleneck_lower_bound_ns = bal_assignment_lower_bound(chain);
     answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
     answer->moved_bytes = count_moved(problem, chain, answer->owner, memory);
@@ -263,18 +246,20 @@ static void complete_owners(const bal_problem *problem, const bal_chain *chain, 
 
 /// The question without chunks, for balancers that give layers to ranks in any order: what a rank
 /// of several chunks is to them.
-static status without_chunks(const bal_problem *problem, arena *memory, bal_problem *out,
-                             error_message *err)
+static bal_problem without_chunks(const bal_problem *problem, arena *memory)
 {
     const int chunks = problem->chunk_count;
     const int ranks = problem->stage_count / chunks;
-    *out = *problem;
-    out->stage_count = ranks;
-    out->chunk_count = 1;
-    out->placement = BAL_PLACEMENT_LOOP;
-    out->stage_memory_bytes = problem->rank_memory_bytes;
-    out->rank_memory_bytes = NULL;
-    out->rank_peaks = NULL;
+    bal_problem plain = *problem;
+    plain.stage_count = ranks;
+    plain.chunk_count = 1;
+    plain.placement = BAL_PLACEMENT_LOOP;
+    plain.stage_memory_bytes = problem->rank_memory_bytes;
+    plain.rank_memory_bytes = NULL;
+    plain.rank_peaks = NULL;
+    plain.current_owner = current_owners(problem, memory);
+    plain.current_first_layer = NULL;
+    plain.current_stage_count = 0;
     // The first chunk of a rank is the stage of its number, and its speed is the rank's.
     int64_t *inflight = arena_array(memory, (size_t)ranks, sizeof *inflight);
     for (int rank = 0; problem->stage_inflight != NULL && rank < ranks; rank++) {
@@ -284,14 +269,8 @@ static status without_chunks(const bal_problem *problem, arena *memory, bal_prob
             if (held > inflight[rank]) inflight[rank] = held;
         }
     }
-    if (problem->stage_inflight != NULL) out->stage_inflight = inflight;
-    if (problem->current_first_layer == NULL) return STATUS_OK; // current_owner is of ranks already
-    bal_chain chain;
-    TRY(bal_chain_of(problem, memory, &chain, err));
-    out->current_first_layer = NULL;
-    out->current_stage_count = 0;
-    out->current_owner = current_owners(problem, &chain, memory);
-    return STATUS_OK;
+    if (problem->stage_inflight != NULL) plain.stage_inflight = inflight;
+    return plain;
 }
 
 /// Refuses chunks that a balancer of several chunks per rank does not know.
@@ -343,13 +322,7 @@ status bal_balance(const bal_balancer *balancer, const bal_problem *problem, are
         return answer_problem(balancer, problem, memory, answer, err);
     }
     bal_chain chain;
-    bal_problem plain;
     TRY(bal_chain_of(problem, memory, &chain, err)); // checks what is dropped here
-    TRY(without_chunks(problem, memory, &plain, err));
-    TRY(answer_problem(balancer, &plain, memory, answer, err));
-    for (int layer = 0; plain.current_owner != NULL && layer < chain.layer_count; layer++) {
-        if (answer->owner[layer] == plain.current_owner[layer]) continue;
-        answer->moved_bytes += chain.state_before[layer + 1] - chain.state_before[layer];
-    }
-    return STATUS_OK;
+    const bal_problem plain = without_chunks(problem, memory);
+    return answer_problem(balancer, &plain, memory, answer, err);
 }

@@ -90,3 +90,12 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 /// exact.
 status bal_balance(const bal_balancer *balancer, const bal_problem *problem, arena *memory,
                    bal_answer *answer, error_message *err);
+
+/// What the balancer `diffusion` does with a chain: rounds the flow that balances a chain of
+/// divisible load to the nearest cuts, then moves single layers across cuts while the larger of two
+/// loads falls: steps that look at neighbours only.
+///
+/// @param first_layer [stage_count + 1] out
+/// @return STATUS_INFEASIBLE as bal_partition_latest
+status bal_diffusion_cuts(const bal_chain *chain, arena *memory, int *first_layer,
+                          error_message *err);

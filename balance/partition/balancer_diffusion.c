@@ -6,8 +6,6 @@
 /// Stages take load in proportion to their speed. Where caps or rules forbid the rounded cuts, it
 /// starts from the latest allowed cuts in front of them. The result depends on neighbours only, so
 /// it is not the optimum: `partition` is, and costs no more.
-#include "balance/partition/balancer_diffusion.h"
-
 #include "balance/partition/balancers.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"

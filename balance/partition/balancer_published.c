@@ -35,18 +35,16 @@ static int64_t bytes_of(const bal_chain *chain, int rank, int layer)
 static void fill_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
                         int *owner)
 {
-    const int *cuts = problem->current_first_layer;
+    const bool is_other =
+        problem->current_stage_count != 0 && problem->current_stage_count != chain->stage_count;
     int *even = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *even);
     bal_even_cuts(chain, even);
-    if (problem->current_stage_count != 0 && problem->current_stage_count != chain->stage_count) {
-        cuts = NULL;
-    }
-    if (cuts == NULL) cuts = even;
-    for (int rank = 0; rank < chain->stage_count; rank++) {
-        for (int layer = cuts[rank]; layer < cuts[rank + 1]; layer++) {
-            owner[layer] = rank;
-        }
-    }
+    const bal_placed_partition plan = {
+        .first_layer =
+            is_other || problem->current_first_layer == NULL ? even : problem->current_first_layer,
+        .rank_count = chain->stage_count,
+        .chunk_count = 1};
+    bal_placed_owners(&plan, owner);
 }
 
 /// Every rank begins with its layers in model order.

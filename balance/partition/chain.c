@@ -29,17 +29,14 @@ static status layer_time(const bal_layer_costs *layers, int layer, int64_t *time
                          error_message *err)
 {
     const int columns = layers->microbatch_count;
-    const int64_t *const parts[] = {layers->forward_ns, layers->backward_input_ns,
-                                    layers->backward_weight_ns};
-    static const char *const names[] = {"forward_ns", "backward_input_ns", "backward_weight_ns"};
     bal_wide sum = 0;
-    for (int part = 0; part < 3; part++) {
-        if (parts[part] == NULL) continue;
+    for (int part = 0; part < BAL_COST_TIMES_COUNT; part++) {
+        if (layers->arrays[part] == NULL) continue;
         for (int column = 0; column < columns; column++) {
-            const int64_t ns = parts[part][(int64_t)layer * columns + column];
+            const int64_t ns = layers->arrays[part][(int64_t)layer * columns + column];
             if (ns < 0) {
                 return error_set(err, STATUS_INVALID, "%s of layer %d is negative: %" PRId64,
-                                 names[part], layer, ns);
+                                 bal_cost_names[part], layer, ns);
             }
             sum += ns;
         }
@@ -69,9 +66,6 @@ static status sum_weights(const bal_problem *problem, int64_t *before, error_mes
         }
         return STATUS_OK;
     }
-    if (layers->forward_ns == NULL && layers->layer_count > 0) {
-        return error_set(err, STATUS_INVALID, "weighing by time needs forward_ns");
-    }
     for (int layer = 0; layer < layers->layer_count; layer++) {
         int64_t time_ns = 0;
         TRY(layer_time(layers, layer, &time_ns, err));
@@ -84,59 +78,26 @@ static status sum_weights(const bal_problem *problem, int64_t *before, error_mes
     return STATUS_OK;
 }
 
-static status check_per_stage(const int64_t *values, int count, int64_t min, const char *what,
-                              error_message *err)
-{
-    for (int stage = 0; values != NULL && stage < count; stage++) {
-        if (values[stage] < min) {
-            return error_set(err, STATUS_INVALID, "%s of stage %d is %" PRId64 ", below %" PRId64,
-                             what, stage, values[stage], min);
-        }
-    }
-    return STATUS_OK;
-}
-
 static int chunk_count_of(const bal_problem *problem)
 {
     return problem->chunk_count > 0 ? problem->chunk_count : 1;
 }
 
-/// Whether the stages make up whole ranks of the placement, and the caps of ranks.
-static status check_ranks(const bal_problem *problem, error_message *err)
+/// What whoever makes a problem has seen to.
+static void assert_shape(const bal_problem *problem)
 {
     const int chunks = chunk_count_of(problem);
-    if (problem->stage_count % chunks != 0) {
-        return error_set(err, STATUS_INVALID, "stage_count %d is no multiple of chunk_count %d",
-                         problem->stage_count, chunks);
-    }
-    if (problem->placement == BAL_PLACEMENT_V && chunks > 2) {
-        return error_set(err, STATUS_INVALID, "the placement v has 2 chunks per rank, not %d",
-                         chunks);
-    }
-    const int ranks = problem->stage_count / chunks;
-    for (int rank = 0; problem->rank_memory_bytes != NULL && rank < ranks; rank++) {
-        if (problem->rank_memory_bytes[rank] >= 0) continue;
-        return error_set(err, STATUS_INVALID, "rank_memory_bytes of rank %d is negative: %" PRId64,
-                         rank, problem->rank_memory_bytes[rank]);
-    }
     const bal_rank_peaks *peaks = problem->rank_peaks;
-    if (peaks != NULL && (peaks->rank_count != ranks || peaks->chunk_count != chunks)) {
-        return error_set(err, STATUS_INVALID,
-                         "rank_peaks are of %d ranks of %d chunks, not of %d of %d",
-                         peaks->rank_count, peaks->chunk_count, ranks, chunks);
-    }
-    return STATUS_OK;
+    assert(problem->stage_count >= 1 && problem->stage_count <= BAL_LAYERS_MAX);
+    assert(problem->stage_count % chunks == 0 && problem->layers.microbatch_count >= 1);
+    assert(peaks == NULL ||
+           (peaks->rank_count == problem->stage_count / chunks && peaks->chunk_count == chunks));
 }
 
 static status check_counts(const bal_problem *problem, error_message *err)
 {
     const int layer_count = problem->layers.layer_count;
     TRY(check_int_range("layer_count", layer_count, 0, BAL_LAYERS_MAX, err));
-    TRY(check_int_range("stage_count", problem->stage_count, 1, BAL_LAYERS_MAX, err));
-    if (problem->layers.microbatch_count < 1) {
-        return error_set(err, STATUS_INVALID, "microbatch_count %d of the layer costs is below 1",
-                         problem->layers.microbatch_count);
-    }
     if (!problem->allow_empty_stages && problem->stage_count > layer_count) {
         return error_set(err, STATUS_INVALID,
                          "stage_count %d exceeds layer_count %d and empty stages are not allowed",
@@ -148,13 +109,9 @@ static status check_counts(const bal_problem *problem, error_message *err)
                          "layer_count %d is below the %d of embedding and head", layer_count,
                          pinned);
     }
-    TRY(check_ranks(problem, err));
-    TRY(check_per_stage(problem->stage_memory_bytes, problem->stage_count, 0, "stage_memory_bytes",
-                        err));
-    TRY(check_per_stage(problem->stage_inflight, problem->stage_count, 0, "stage_inflight", err));
-    TRY(check_per_stage(problem->stage_time_factor_ppb, problem->stage_count, 1,
-                        "stage_time_factor_ppb", err));
-    return check_per_stage(problem->stage_fixed_ns, problem->stage_count, 0, "stage_fixed_ns", err);
+    if (problem->placement != BAL_PLACEMENT_V || chunk_count_of(problem) <= 2) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "the placement v has 2 chunks per rank, not %d",
+                     chunk_count_of(problem));
 }
 
 static status check_current(const bal_problem *problem, error_message *err)
@@ -240,6 +197,7 @@ static status check_memory_sums(const bal_chain *chain, error_message *err)
 
 status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain, error_message *err)
 {
+    assert_shape(problem);
     TRY(check_counts(problem, err));
     TRY(check_current(problem, err));
     const bal_layer_costs *layers = &problem->layers;
@@ -257,12 +215,6 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
     TRY(sum_bytes(layers->state_bytes, layers->layer_count, "state_bytes", state, err));
     TRY(sum_bytes(layers->activation_bytes, layers->layer_count, "activation_bytes", activation,
                   err));
-    for (int layer = 0; by_transfer && layer < layers->layer_count; layer++) {
-        if (problem->transfer_ns[layer] < 0) {
-            return error_set(err, STATUS_INVALID, "transfer_ns of layer %d is negative: %" PRId64,
-                             layer, problem->transfer_ns[layer]);
-        }
-    }
     bal_chain made = {
         .layer_count = layers->layer_count,
         .stage_count = problem->stage_count,
@@ -363,17 +315,6 @@ int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk)
 {
     return bal_stage_of(chain->placement, bal_chain_rank_count(chain), chain->chunk_count, rank,
                         chunk);
-}
-
-void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load)
-{
-    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        int64_t sum = 0;
-        for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
-            sum += stage_load[bal_chain_stage_of(chain, rank, chunk)];
-        }
-        rank_load[rank] = sum;
-    }
 }
 
 int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank)

@@ -33,11 +33,12 @@ typedef struct bal_chain {
 
 enum { BAL_LAYERS_MAX = 1 << 20 };
 
-/// Checks every input of a problem and sums it up.
+/// Checks the loads of a problem and sums them up. Numbers per stage and rank, transfers and caps
+/// are not negative, time factors above 0.
 ///
 /// @param chain arrays are carved from memory or borrowed from problem
 /// @return STATUS_INVALID naming the input that is missing, negative or too large: sums of weights,
-///         loads and bytes must fit int64.
+///         loads and bytes must fit int64; or the count or cut that does not fit the layers.
 status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
                     error_message *err);
 
@@ -85,12 +86,6 @@ int bal_chain_rank_count(const bal_chain *chain);
 
 /// The stage that is a chunk of a rank.
 int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk);
-
-/// Sums the loads of stages over the chunks of every rank.
-///
-/// @param stage_load [stage_count]
-/// @param rank_load  [stage_count / chunk_count] out; may be stage_load where chunk_count is 1
-void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load);
 
 /// The load of a rank of a partition, all its chunks together, and the largest of all ranks.
 int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank);

@@ -232,17 +232,19 @@ static bool minimise(probe *ask, int64_t largest, int64_t *value)
 
 /// The optimum without transfers, found by probes: a plan that shows whether the rules allow any,
 /// and whose loads with transfers are an upper bound.
-static status probe_bottleneck(const bal_chain *chain, arena *memory, int *first_layer,
-                               int64_t *bottleneck, error_message *err)
+///
+/// @param microbatch_count of the 1F1B bound; 0: the bottleneck
+static status probe_optimum(const bal_chain *chain, int microbatch_count, arena *memory,
+                            int *first_layer, int64_t *value, error_message *err)
 {
     bal_chain without_transfer = *chain;
     without_transfer.transfer_ns = NULL;
-    probe ask = {.chain = &without_transfer};
     const size_t cuts = (size_t)chain->stage_count + 1;
-    ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (!minimise(&ask, chain->load_sum_max, bottleneck)) {
-        return say_infeasible(chain, ask.reach, err);
-    }
+    const int64_t largest = chain->load_sum_max * (microbatch_count > 0 ? microbatch_count : 1);
+    probe ask = {.chain = &without_transfer,
+                 .microbatch_count = microbatch_count,
+                 .first = arena_array(memory, cuts, sizeof *ask.first)};
+    if (!minimise(&ask, largest, value)) return say_infeasible(chain, ask.reach, err);
     memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
     return STATUS_OK;
 }
@@ -276,7 +278,7 @@ typedef struct cut_table {
     int64_t microbatch_count; // load sum only
     int64_t bound;            // load sum only
     const int *owner;         // moved bytes only: [layer_count] rank that holds a layer now
-    const int *stage_rank;    // moved bytes only: [stage_count]
+    const int *place_rank;    // moved bytes only: [rank_count] or NULL: place p is rank p
     int64_t *away;            // moved bytes only: [layer_count + 1] in front, not on a stage's rank
     int *earliest;            // [stage_count + 1] no plan within load_max has a cut before
     int *latest;              // [stage_count + 1] nor after
@@ -380,10 +382,14 @@ static void fill_place(cut_table *at, int stage, int end)
 /// Sums up what moves to the rank of a stage, over the layers that it may own.
 static void sum_away(cut_table *at, int stage)
 {
-    const int64_t *state = at->chain->state_before;
+    const bal_chain *chain = at->chain;
+    const int64_t *state = chain->state_before;
+    const int place = bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
+                                        chain->chunk_count, stage, NULL);
+    const int rank = at->place_rank != NULL ? at->place_rank[place] : place;
     at->away[at->earliest[stage]] = 0;
     for (int layer = at->earliest[stage]; layer < at->latest[stage + 1]; layer++) {
-        const bool moves = at->owner[layer] != at->stage_rank[stage];
+        const bool moves = at->owner[layer] != rank;
         at->away[layer + 1] = at->away[layer] + (moves ? state[layer + 1] - state[layer] : 0);
     }
 }
@@ -420,11 +426,11 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
                                 int64_t *bottleneck, error_message *err)
 {
     if (chain->transfer_ns == NULL) {
-        return probe_bottleneck(chain, memory, first_layer, bottleneck, err);
+        return probe_optimum(chain, 0, memory, first_layer, bottleneck, err);
     }
     int64_t without_transfer = 0;
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    TRY(probe_bottleneck(chain, memory, first, &without_transfer, err));
+    TRY(probe_optimum(chain, 0, memory, first, &without_transfer, err));
     cut_table table = {.value = CUT_LARGEST_LOAD, .load_max = largest_load(chain, first)};
     cut_table_init(chain, memory, &table);
     cut_table_carve(memory, &table);
@@ -520,7 +526,7 @@ static status bound_by_table(const bal_chain *chain, int microbatch_count, arena
     int *first = arena_array(memory, stages + 1, sizeof *first);
     int64_t *load = arena_array(memory, stages, sizeof *load);
     int64_t bottleneck = 0;
-    TRY(probe_bottleneck(chain, memory, first, &bottleneck, err));
+    TRY(probe_optimum(chain, 0, memory, first, &bottleneck, err));
     cut_table_init(chain, memory, &table);
     cut_table_carve(memory, &table);
     int64_t low = search_begin(chain, microbatch_count);
@@ -547,10 +553,7 @@ static status bound_by_table(const bal_chain *chain, int microbatch_count, arena
 status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
                           int *first_layer, int64_t *bound_ns, error_message *err)
 {
-    if (microbatch_count < 1) {
-        return error_set(err, STATUS_INVALID, "microbatch_count %d of the 1F1B bound is below 1",
-                         microbatch_count);
-    }
+    assert(microbatch_count >= 1);
     // prefix + M * load <= M * (prefix + load), so this bounds every value.
     if ((bal_wide)chain->load_sum_max * microbatch_count >= INT64_MAX) {
         return error_set(err, STATUS_INVALID,
@@ -561,14 +564,7 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
         chain->stage_time_factor_ppb != NULL) {
         return bound_by_table(chain, microbatch_count, memory, first_layer, bound_ns, err);
     }
-    probe ask = {.chain = chain, .microbatch_count = microbatch_count};
-    const size_t cuts = (size_t)chain->stage_count + 1;
-    ask.first = arena_array(memory, cuts, sizeof *ask.first);
-    if (!minimise(&ask, chain->load_sum_max * microbatch_count, bound_ns)) {
-        return say_infeasible(chain, ask.reach, err);
-    }
-    memcpy(first_layer, ask.first, cuts * sizeof *first_layer);
-    return STATUS_OK;
+    return probe_optimum(chain, microbatch_count, memory, first_layer, bound_ns, err);
 }
 
 status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
@@ -593,14 +589,14 @@ status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memor
                      "no plan keeps every load, messages included, within %" PRId64, load);
 }
 
-status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *stage_rank,
+status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *place_rank,
                                  int64_t load, arena *memory, int *first_layer,
                                  int64_t *moved_bytes, error_message *err)
 {
     cut_table table = {.value = CUT_MOVED_BYTES,
                        .load_max = load,
                        .owner = owner,
-                       .stage_rank = stage_rank,
+                       .place_rank = place_rank,
                        .away =
                            arena_array(memory, (size_t)chain->layer_count + 1, sizeof *table.away)};
     cut_table_init(chain, memory, &table);

@@ -31,7 +31,7 @@ status bal_partition_bottleneck(const bal_chain *chain, arena *memory, int *firs
 ///
 /// With time factors, fixed times or transfers a stage's own place no longer tells the loads before
 /// it; then O(log2(largest load) * stage_count * layer_count * layers per stage).
-/// @return also STATUS_INVALID if microbatch_count < 1 or the bound does not fit int64.
+/// @return also STATUS_INVALID if the bound does not fit int64.
 status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *memory,
                           int *first_layer, int64_t *bound_ns, error_message *err);
 
@@ -66,14 +66,14 @@ enum { BAL_FLATTEST_CUTS_MAX = 1 << 26 };
 /// Of the plans whose largest load is within load, the one that moves the fewest bytes.
 ///
 /// @param owner       [layer_count] rank of the machine that holds a layer now
-/// @param stage_rank  [stage_count] rank of the machine that each stage is to be on
+/// @param place_rank  [rank_count] rank of the machine at each place; NULL: place p is rank p
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @param moved_bytes out: state_bytes of the layers that change their rank
 /// @return STATUS_INFEASIBLE also if no plan keeps within load, naming the smallest bottleneck.
 ///
 /// Time O(places for the cuts * layers that fit load). Ties: the latest cut, seen from the last
 /// stage.
-status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *stage_rank,
+status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *place_rank,
                                  int64_t load, arena *memory, int *first_layer,
                                  int64_t *moved_bytes, error_message *err);
 

@@ -57,7 +57,7 @@ typedef struct pair_table {
     pair_value value;
     int64_t load_max;
     const int *owner;      // [layer_count] moved bytes only: rank of the machine that holds a layer
-    const int *place_rank; // [rank_count] moved bytes only: rank of the machine at each place
+    const int *place_rank; // [rank_count] moved bytes only: rank of the machine; NULL: the place
     int64_t step_count;    // pairs of runs that were looked at
 
     arena *memory;    // of all below; reset for every question
@@ -336,15 +336,16 @@ static pair_outcome carve(pair_table *at)
 }
 
 /// Bytes in front of each place of a row that are not on the rank at a place of the pipeline.
-static void sum_away(pair_table *at, int rank)
+static void sum_away(pair_table *at, int place)
 {
+    const int rank = at->place_rank != NULL ? at->place_rank[place] : place;
     for (int row = 0; row < 2; row++) {
-        for (int place = 0; place < at->length[row]; place++) {
-            int layer = place;
-            if (row == 1) layer = at->is_v ? at->length[0] - 1 - place : at->middle + place;
-            const bool moves = at->owner[layer] != at->place_rank[rank];
-            const int64_t bytes = at->state[row][place + 1] - at->state[row][place];
-            at->away[row][place + 1] = at->away[row][place] + (moves ? bytes : 0);
+        for (int before = 0; before < at->length[row]; before++) {
+            int layer = before;
+            if (row == 1) layer = at->is_v ? at->length[0] - 1 - before : at->middle + before;
+            const int64_t bytes = at->state[row][before + 1] - at->state[row][before];
+            at->away[row][before + 1] =
+                at->away[row][before] + (at->owner[layer] != rank ? bytes : 0);
         }
     }
 }
@@ -698,12 +699,12 @@ status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_pla
 }
 
 status bal_partition_chunks_moved_bytes(const bal_chain *chain, const int *owner,
-                                        const int *stage_rank, int64_t load, int middle,
+                                        const int *place_rank, int64_t load, int middle,
                                         arena *memory, int *first_layer, int64_t *moved_bytes,
                                         error_message *err)
 {
     if (chain->chunk_count != 2 || chain->transfer_ns != NULL) {
-        return bal_partition_moved_bytes(chain, owner, stage_rank, load, memory, first_layer,
+        return bal_partition_moved_bytes(chain, owner, place_rank, load, memory, first_layer,
                                          moved_bytes, err);
     }
     pair_table table;
@@ -711,7 +712,7 @@ status bal_partition_chunks_moved_bytes(const bal_chain *chain, const int *owner
     table.value = PAIR_MOVED_BYTES;
     table.load_max = load;
     table.owner = owner;
-    table.place_rank = stage_rank; // begins with the first chunks, rank by rank
+    table.place_rank = place_rank;
     const bool is_one = table.is_v || middle != BAL_ANY_MIDDLE;
     const int last = is_one ? middle : chain->layer_count;
     bool is_found = false;

@@ -44,13 +44,13 @@ enum { BAL_ANY_MIDDLE = -1 };
 /// bal_partition_moved_bytes.
 ///
 /// @param owner       [layer_count] rank of the machine that holds a layer now
-/// @param stage_rank  [stage_count] rank of the machine that each stage is to be on
+/// @param place_rank  [rank_count] rank of the machine at each place; NULL: place p is rank p
 /// @param middle      two chunks in a loop: the only first layer of the second chunks to look at,
 ///                    which is quick; BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out; after failure its content means nothing
 /// @return STATUS_INFEASIBLE if no plan keeps within load; STATUS_UNSUPPORTED where that takes more
 ///         than the limits above. Ties: the first middle, then the smallest sum of squared loads.
 status bal_partition_chunks_moved_bytes(const bal_chain *chain, const int *owner,
-                                        const int *stage_rank, int64_t load, int middle,
+                                        const int *place_rank, int64_t load, int middle,
                                         arena *memory, int *first_layer, int64_t *moved_bytes,
                                         error_message *err);

@@ -114,8 +114,7 @@ typedef struct bal_repack_choice {
 /// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
 /// another network. If so few ranks have no plan, the next number that has one is taken.
 ///
-/// The balancer has stages, the plan in force whole units, and an evaluator of replicas that share
-/// a batch plays any M (asserted).
+/// The balancer has stages, and the plan in force whole units (asserted).
 ///
 /// @return STATUS_INVALID for options as above or a problem without evaluator; STATUS_INFEASIBLE if
 ///         no number of ranks allowed has a plan; what balancer and evaluator return. choice is

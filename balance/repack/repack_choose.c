@@ -227,14 +227,6 @@ static status find_reference(repack_search *at, repack_trial *reference)
                      at->least, at->most, at->question->machine->rank_memory_bytes);
 }
 
-/// value * (1 + ratio), at most INT64_MAX.
-static int64_t grown(int64_t value, double ratio)
-{
-    const double more = (double)value * ratio;
-    if (more >= (double)(INT64_MAX - value)) return INT64_MAX;
-    return value + (int64_t)more;
-}
-
 /// The largest time at which so many ranks still cost less than the best so far.
 static int64_t cheaper_limit(const repack_trial *best, int rank_count)
 {
@@ -277,7 +269,7 @@ static status choose_replicated(repack_search *at, repack_trial *best)
         TRY(try_ranks(at, ranks, limit, &tried));
         if (tried.has_plan && tried.iteration_ns <= limit) *best = tried;
     }
-    const int64_t patience = grown(best->iteration_ns, at->options->tolerance_ratio);
+    const int64_t patience = bal_grown(best->iteration_ns, at->options->tolerance_ratio);
     if (now.has_plan && now.iteration_ns <= patience) *best = now;
     return STATUS_OK;
 }
@@ -285,9 +277,9 @@ static status choose_replicated(repack_search *at, repack_trial *best)
 /// Chooses by what the evaluator predicts.
 static status choose_predicted(repack_search *at, const repack_trial *reference, repack_trial *best)
 {
-    const int64_t deadline = grown(reference->iteration_ns, at->options->tolerance_ratio);
+    const int64_t deadline = bal_grown(reference->iteration_ns, at->options->tolerance_ratio);
     const int64_t patience =
-        grown(deadline, at->options->grow_ratio / (1 + at->options->tolerance_ratio));
+        bal_grown(deadline, at->options->grow_ratio / (1 + at->options->tolerance_ratio));
     repack_trial now = *reference;
     if (at->now != reference->rank_count) TRY(try_ranks(at, at->now, INT64_MAX, &now));
     const bool may_stay = now.has_plan && now.iteration_ns <= patience;
@@ -364,14 +356,12 @@ static status choose_historical(repack_search *at, repack_trial *best)
 static status check_question(const repack_search *at)
 {
     const bal_repack_question *question = at->question;
-    const bal_evaluator *evaluator = question->problem->evaluator;
-    if (evaluator == NULL) {
+    if (question->problem->evaluator == NULL) {
         return error_set(at->err, STATUS_INVALID,
                          "re-packing needs an evaluator that plays plans of fewer ranks");
     }
     assert(!question->balancer->owns_freely && question->before->rank_count % at->unit == 0);
     assert(at->options->kind > BAL_REPACK_NONE && at->options->kind < BAL_REPACK_COUNT);
-    assert(!at->replicates || evaluator->iteration_ns_of != NULL);
     if (at->options->kind > BAL_REPACK_GPU_TIME && at->chunk_count > 1) {
         return error_set(at->err, STATUS_INVALID, "'%s' knows one chunk per rank, not %d",
                          bal_repack_names[at->options->kind], at->chunk_count);
@@ -381,18 +371,6 @@ static status check_question(const repack_search *at)
                      "%d layers are enough for %d ranks of %d chunks, and rank_count_min is %d",
                      question->problem->layers.layer_count, at->most, at->chunk_count,
                      at->options->rank_count_min);
-}
-
-/// Costs of one column: replicas that share a batch have other microbatches each.
-static status take_means(repack_search *at)
-{
-    bal_layer_times times;
-    const bal_layer_costs *layers = &at->question->problem->layers;
-    if (layers->microbatch_count == 1) return STATUS_OK;
-    bal_layer_times_init(&times, layers->layer_count, at->memory);
-    TRY(bal_layer_times_fill(&times, layers, at->err));
-    at->asked.layers = bal_layer_times_costs(&times, layers);
-    return STATUS_OK;
 }
 
 static status search_init(repack_search *at)
@@ -414,8 +392,9 @@ static status search_init(repack_search *at)
     at->replicates = at->options->use == BAL_RELEASED_REPLICATE &&
                      at->options->kind <= BAL_REPACK_GPU_TIME && question->replica_count > 1;
     TRY(check_question(at));
-    if (at->replicates) TRY(take_means(at));
-    return STATUS_OK;
+    if (!at->replicates || problem->layers.microbatch_count == 1) return STATUS_OK;
+    // Replicas that share a batch have other microbatches each.
+    return bal_layer_costs_mean(&problem->layers, at->memory, &at->asked.layers, at->err);
 }
 
 /// Writes the choice: its problem and its answer are made once more, to stay.

@@ -21,30 +21,27 @@ void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int *
     *last_backward = last;
 }
 
-static bool has_reduction(const bal_layer_costs *replicas, int replica_count)
+/// How long every layer's gradients take to be reduced: the largest over the replicas, which reduce
+/// together, and further ones with them.
+///
+/// @param reduction_ns out: [layer_count] carved from memory; NULL where no replica has any
+static status merge_reductions(const bal_played_plan *played, arena *memory,
+                               const int64_t **reduction_ns, error_message *err)
 {
-    for (int replica = 0; replica < replica_count; replica++) {
-        if (replicas[replica].reduction_ns != NULL) return true;
-    }
-    return false;
-}
-
-status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, int from, int to,
-                           arena *memory, const int64_t **reduction_ns, error_message *err)
-{
-    const int layer_count = replicas[0].layer_count;
-    *reduction_ns = NULL;
-    if (!has_reduction(replicas, replica_count)) return STATUS_OK;
-    int64_t *largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
-    for (int replica = 0; replica < replica_count; replica++) {
-        const int64_t *own = replicas[replica].reduction_ns;
-        for (int layer = 0; own != NULL && layer < layer_count; layer++) {
+    const int layer_count = played->replicas[0].layer_count;
+    int64_t *largest = NULL;
+    for (int replica = 0; replica < played->replica_count; replica++) {
+        const int64_t *own = played->replicas[replica].reduction_ns;
+        if (own == NULL) continue;
+        if (largest == NULL) largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
+        for (int layer = 0; layer < layer_count; layer++) {
             if (own[layer] > largest[layer]) largest[layer] = own[layer];
         }
     }
     int64_t sum = 0;
-    for (int layer = 0; layer < layer_count; layer++) {
-        largest[layer] = bal_repack_reduction_ns(largest[layer], from, to);
+    for (int layer = 0; largest != NULL && layer < layer_count; layer++) {
+        largest[layer] =
+            bal_repack_reduction_ns(largest[layer], played->reduction_from, played->reduction_to);
         if (largest[layer] > INT64_MAX / 4 - sum) {
             return error_set(err, STATUS_INVALID, "the reduction of gradients takes too long");
         }
@@ -156,8 +153,7 @@ status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_ite
         .rank_end_ns = arena_array(memory, ranks, sizeof *made.rank_end_ns),
         .layer_ready_ns = arena_array(memory, layers, sizeof *made.layer_ready_ns),
     };
-    TRY(bal_reduction_merge(played->replicas, played->replica_count, played->reduction_from,
-                            played->reduction_to, memory, &made.layer_ns, err));
+    TRY(merge_reductions(played, memory, &made.layer_ns, err));
     *times = made;
     return STATUS_OK;
 }

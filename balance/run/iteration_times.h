@@ -22,17 +22,6 @@
 /// Time O(ops).
 void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward);
 
-/// How long every layer's gradients take to be reduced: the largest over the replicas, which reduce
-/// together, and further ones with them.
-///
-/// @param replicas     [replica_count], of the same layers
-/// @param from, to     replicas that the costs' reductions are among, and those that there are, as
-///                     in bal_repack_reduction_ns; both 0: as they are
-/// @param reduction_ns out: [layer_count] carved from memory; NULL where no replica has any
-/// @return STATUS_INVALID if their sum exceeds INT64_MAX / 4
-status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, int from, int to,
-                           arena *memory, const int64_t **reduction_ns, error_message *err);
-
 /// What was played. Borrowed until the iteration is finished.
 typedef struct bal_played_plan {
     const bal_placed_partition *plan;
@@ -43,8 +32,8 @@ typedef struct bal_played_plan {
     const double *rank_time_factor; // [rank of the machine] or NULL: as in bal_stage_costs
     bool post_validation;           // no global barrier: the span counts
     bal_reduction_overlap reduction_overlap;
-    int reduction_from; // as in bal_reduction_merge
-    int reduction_to;
+    int reduction_from; // replicas that the costs' reductions are among, and those that there are,
+    int reduction_to;   // as in bal_repack_reduction_ns; both 0: as they are
 } bal_played_plan;
 
 /// What came of it. Zero-initialise; filled by the functions below.
@@ -74,7 +63,7 @@ typedef struct bal_replica_times {
 } bal_replica_times;
 
 /// @param times out: arrays are carved from memory
-/// @return what bal_reduction_merge refuses
+/// @return STATUS_INVALID if the reductions of all layers together exceed INT64_MAX / 4
 status bal_iteration_begin(const bal_played_plan *played, arena *memory, bal_iteration_times *times,
                            error_message *err);
 
@@ -92,7 +81,6 @@ status bal_iteration_add(const bal_played_plan *played, int replica,
 /// The same from begin and end of every op.
 ///
 /// @param timeline of played->schedule
-/// @return
 status bal_iteration_add_timeline(const bal_played_plan *played, int replica,
                                   const bal_timeline *timeline, arena *memory,
                                   bal_iteration_times *times, error_message *err);

@@ -122,17 +122,6 @@ static void activation_limits(const bal_machine *machine, const bal_placed_parti
     *limits = room;
 }
 
-/// Costs of one column for those of another number of microbatches than are to be played.
-static status mean_columns(const bal_layer_costs *layers, arena *memory, bal_layer_costs *mean,
-                           error_message *err)
-{
-    bal_layer_times times;
-    bal_layer_times_init(&times, layers->layer_count, memory);
-    TRY(bal_layer_times_fill(&times, layers, err));
-    *mean = bal_layer_times_costs(&times, layers);
-    return STATUS_OK;
-}
-
 /// Adds what a search looks at: the costs of the stages and the room for activations.
 static status add_costs(const bal_machine *machine, const bal_placed_partition *placed,
                         const bal_layer_costs *layers, arena *memory, bal_schedule_request *request,
@@ -141,7 +130,7 @@ static status add_costs(const bal_machine *machine, const bal_placed_partition *
     bal_layer_costs like = *layers;
     bal_stage_costs *stages = arena_array(memory, 1, sizeof *stages);
     if (layers->microbatch_count != 1 && layers->microbatch_count != request->microbatch_count) {
-        TRY(mean_columns(layers, memory, &like, err));
+        TRY(bal_layer_costs_mean(layers, memory, &like, err));
     }
     TRY(bal_stage_costs_from_layers(&like, placed, machine, NULL, memory, stages, err));
     activation_limits(machine, placed, &like, memory, &request->memory_limit);

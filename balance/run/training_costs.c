@@ -34,15 +34,6 @@ static status not_summable(const bal_replica_costs *costs, int layer, error_mess
                      costs->iteration, layer);
 }
 
-/// An array of a replica, by its number in bal_layer_costs_list.
-static const int64_t *array_of(const bal_replica_costs *costs, int replica, int array)
-{
-    bal_layer_costs layers = costs->replicas[replica];
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&layers, arrays);
-    return *arrays[array];
-}
-
 /// One array of times: [layer_count][column_count].
 static status merge_times(const bal_replica_costs *costs, int array, arena *memory,
                           const int64_t **out, error_message *err)
@@ -59,7 +50,7 @@ static status merge_times(const bal_replica_costs *costs, int array, arena *memo
         int64_t *row = merged + (int64_t)layer * columns;
         for (int replica = 0; replica < costs->replica_count; replica++) {
             const int own = costs->replicas[replica].microbatch_count;
-            const int64_t *own_row = array_of(costs, replica, array) + (int64_t)layer * own;
+            const int64_t *own_row = costs->replicas[replica].arrays[array] + (int64_t)layer * own;
             for (int column = 0; column < columns; column++) {
                 const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
                 if (ns < 0) return not_summable(costs, layer, err);
@@ -80,7 +71,7 @@ static void merge_values(const bal_replica_costs *costs, int array, arena *memor
     const int layer_count = costs->replicas[0].layer_count;
     int64_t *largest = NULL;
     for (int replica = 0; replica < costs->replica_count; replica++) {
-        const int64_t *own = array_of(costs, replica, array);
+        const int64_t *own = costs->replicas[replica].arrays[array];
         if (own == NULL) continue;
         if (largest == NULL) {
             largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
@@ -96,14 +87,12 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
                                bal_layer_costs *merged, error_message *err)
 {
     bal_layer_costs made = costs->replicas[0];
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     made.microbatch_count = costs->column_count;
-    bal_layer_costs_list(&made, arrays);
     for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
-        TRY(merge_times(costs, array, memory, arrays[array], err));
+        TRY(merge_times(costs, array, memory, &made.arrays[array], err));
     }
     for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
-        merge_values(costs, array, memory, arrays[array]);
+        merge_values(costs, array, memory, &made.arrays[array]);
     }
     *merged = made;
     return STATUS_OK;
@@ -113,7 +102,6 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
 {
     const size_t replicas = (size_t)training->source_count;
     const size_t ranks = (size_t)training->machine.rank_count;
-    const size_t layers = (size_t)training->sources[0].layer_count;
     bal_training_costs made = {
         .training = training,
         .layer_count = training->sources[0].layer_count,
@@ -122,7 +110,6 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
         .fetched = arena_array(memory, replicas, sizeof *made.fetched),
         .copies = arena_array(memory, replicas, sizeof *made.copies),
         .differing = arena_array(memory, replicas, sizeof *made.differing),
-        .seen_bytes = arena_array(memory, replicas * 3 * layers, sizeof *made.seen_bytes),
         .column_memory = arena_within(memory, 1 << 20),
         .measured_memory = {arena_within(memory, 1 << 16), arena_within(memory, 1 << 16)},
         .iteration = -1,
@@ -184,18 +171,16 @@ static void cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layer
 {
     const int columns = layers->microbatch_count;
     const size_t cells = (size_t)costs->layer_count * (size_t)wanted;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     if (columns == 1 || columns == wanted) return;
-    bal_layer_costs_list(layers, arrays);
     for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
         int64_t *cycled = arena_array(costs->column_memory, cells, sizeof *cycled);
         for (int layer = 0; layer < costs->layer_count; layer++) {
-            const int64_t *row = *arrays[pass] + (int64_t)layer * columns;
+            const int64_t *row = layers->arrays[pass] + (int64_t)layer * columns;
             for (int microbatch = 0; microbatch < wanted; microbatch++) {
                 cycled[(int64_t)layer * wanted + microbatch] = row[microbatch % columns];
             }
         }
-        *arrays[pass] = cycled;
+        layers->arrays[pass] = cycled;
     }
     layers->microbatch_count = wanted;
 }
@@ -212,41 +197,8 @@ static void take_layers(bal_training_costs *costs, int replica, bool is_new)
         cycle_microbatches(costs, layers, costs->batch.played_count);
         return;
     }
-    layers->parameters = given->parameters;
-    layers->state_bytes = given->state_bytes;
-    layers->reduction_ns = given->reduction_ns;
-    layers->activation_bytes = given->activation_bytes;
-    layers->gradient_bytes = given->gradient_bytes;
-    layers->message_bytes = given->message_bytes;
-}
-
-/// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
-static bool keep_copy(const int64_t *values, int count, int64_t *copy)
-{
-    bool has_changed = false;
-    for (int index = 0; index < count; index++) {
-        const int64_t value = values != NULL ? values[index] : 0;
-        has_changed = has_changed || copy[index] != value;
-        copy[index] = value;
-    }
-    return has_changed;
-}
-
-/// Notes whether a layer's bytes are others than before, and whether the replicas' differ.
-static void note_bytes(bal_training_costs *costs, int replica)
-{
-    const int count = costs->layer_count;
-    const bal_layer_costs *layers = &costs->replicas[replica];
-    int64_t *seen = costs->seen_bytes + (int64_t)replica * 3 * count;
-    const bool states = keep_copy(layers->state_bytes, count, seen);
-    const bool activations = keep_copy(layers->activation_bytes, count, seen + count);
-    const bool gradients = keep_copy(layers->gradient_bytes, count, seen + 2 * count);
-    costs->has_new_bytes = costs->has_new_bytes || states || activations || gradients;
-    const size_t bytes = 3 * (size_t)count * sizeof *seen;
-    if (replica == 0) {
-        costs->has_unlike_bytes = false;
-    } else if (memcmp(seen, costs->seen_bytes, bytes) != 0) {
-        costs->has_unlike_bytes = true;
+    for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
+        layers->arrays[array] = given->arrays[array];
     }
 }
 
@@ -303,29 +255,25 @@ static status ask_sources(bal_training_costs *costs, bool *has_changed, error_me
 }
 
 status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
-                                bool *is_new, bool *is_announced, error_message *err)
+                                error_message *err)
 {
     const bool is_again = iteration == costs->iteration;
     const bool has_new_columns = batch.microbatch_count != costs->batch.microbatch_count ||
                                  batch.played_count != costs->batch.played_count;
-    if (!is_again || has_new_columns) {
-        bool has_changed = false;
-        if (!is_again) costs->is_new = costs->is_announced = costs->has_new_bytes = false;
-        costs->iteration = iteration;
-        costs->batch = batch;
-        TRY(ask_sources(costs, &has_changed, err));
-        const bool has_new_costs = has_changed || has_new_columns;
-        if (has_new_costs) arena_reset(costs->column_memory);
-        for (int replica = 0; replica < costs->replica_count; replica++) {
-            if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
-            take_layers(costs, replica, has_new_costs);
-            if (has_new_costs) note_bytes(costs, replica);
-        }
-        const bool has_new_speeds = update_speeds(costs);
-        costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
+    if (is_again && !has_new_columns) return STATUS_OK;
+    bool has_changed = false;
+    if (!is_again) costs->is_new = costs->is_announced = false;
+    costs->iteration = iteration;
+    costs->batch = batch;
+    TRY(ask_sources(costs, &has_changed, err));
+    const bool has_new_costs = has_changed || has_new_columns;
+    if (has_new_costs) arena_reset(costs->column_memory);
+    for (int replica = 0; replica < costs->replica_count; replica++) {
+        if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
+        take_layers(costs, replica, has_new_costs);
     }
-    *is_new = costs->is_new;
-    *is_announced = costs->is_announced;
+    const bool has_new_speeds = update_speeds(costs);
+    costs->is_new = costs->is_new || has_new_costs || has_new_speeds;
     return STATUS_OK;
 }
 
@@ -367,16 +315,14 @@ status bal_training_costs_look_ahead(bal_training_costs *costs, bal_batch batch,
                                      error_message *err)
 {
     const bal_training *training = costs->training;
-    bool is_new = false;
-    bool is_announced = false;
     *next = NULL;
     if (training->information != BAL_INFORMATION_FORESIGHT ||
         costs->iteration + 1 == training->iteration_count) {
         return STATUS_OK;
     }
-    TRY(bal_training_costs_fetch(costs, costs->iteration + 1, batch, &is_new, &is_announced, err));
+    TRY(bal_training_costs_fetch(costs, costs->iteration + 1, batch, err));
     *next = profile;
-    if (!is_new) return STATUS_OK;
+    if (!costs->is_new) return STATUS_OK;
     *next = ahead;
     return bal_training_costs_measure(costs, rank_of_layer, ahead, err);
 }

@@ -47,9 +47,9 @@ typedef struct bal_training_costs {
     int layer_count;
     int replica_count; // sources: replicas whose loads differ
     int iteration;     // at hand; -1: none
-    bool is_new;       // of it: what bal_training_costs_fetch has said
-    bool is_announced;
-    bal_batch batch;           // of the iteration
+    bool is_new;       // costs or speeds of ranks may be others than in the iteration before
+    bool is_announced; // a source that announces changes of the model has announced one
+    bal_batch batch;   // of the iteration
     bal_layer_costs *replicas; // [replica_count] of the iteration: one column or played_count
     bal_layer_costs *fetched;  // [replica_count] scratch: as the sources give them
     bal_costs_copy *copies; // [replica_count] of sources that announce changes of the model, and do
@@ -57,9 +57,6 @@ typedef struct bal_training_costs {
     int *differing;         // [replica_count] iterations in which numbers differed unannounced
     double *rank_time_factor;   // [machine.rank_count] of the iteration, or NULL: no rank is slow
     double *time_factor_before; // [machine.rank_count] scratch, with rank_time_factor
-    int64_t *seen_bytes;        // [replica_count][3][layer_count] state, activations, gradients
-    bool has_new_bytes;         // they are others than in the iteration before
-    bool has_unlike_bytes;      // they are not the same in all replicas
     arena *column_memory;       // of the columns that are cycled through
     arena *measured_memory[2];  // of iteration at hand and of the one looked at ahead, in turns
     int measured_count;
@@ -73,14 +70,12 @@ void bal_training_costs_init(bal_training_costs *costs, const bal_training *trai
 /// so that one can look ahead; its costs are then fetched only once, unless the batch is split
 /// otherwise.
 ///
-/// @param iteration    not below the one at hand
-/// @param is_new       out: costs or speeds of ranks may be others than in the iteration before
-/// @param is_announced out: a source that announces changes of the model has announced one
+/// @param iteration not below the one at hand
 /// @return what a source returns; STATUS_INVALID: layers without a backward split under a schedule
 ///         that needs one, other layers than the first source's, negative bytes, sums of them that
 ///         do not fit a quarter of int64
 status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_batch batch,
-                                bool *is_new, bool *is_announced, error_message *err);
+                                error_message *err);
 
 /// Whether what is measured are a source's arrays, as it gave them.
 bool bal_training_costs_borrow(const bal_training_costs *costs);

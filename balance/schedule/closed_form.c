@@ -20,16 +20,6 @@ static bal_closed_form same(bal_closed_ns length)
     return (bal_closed_form){.makespan = length, .span = length};
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t work_ns(const bal_equal_stages *stages)
 {
     return stages->forward_ns + stages->backward_input_ns + stages->backward_weight_ns;
@@ -62,11 +52,21 @@ bal_closed_form bal_schedule_length_interleaved_1f1b(const bal_equal_stages *sta
     if (work % chunks != 0 || stages->forward_ns % chunks != 0) {
         return same(fails("the times of a chunk are no integers"));
     }
-    if (stages->send_ns > smaller(stages->forward_ns, backward_ns) / chunks) {
+    if (stages->send_ns > bal_smaller(stages->forward_ns, backward_ns) / chunks) {
         return same(fails("a message takes longer than F or BW of a chunk"));
     }
     return same(holds(stages->microbatch_count * work + ahead * (work / chunks) +
                       2 * (stages->rank_count * chunks - 1) * stages->send_ns));
+}
+
+/// All work, and for each rank ahead a forward or a turn, of which the span has turns only.
+static bal_closed_form turning(const bal_equal_stages *stages, int64_t forward_ns, int64_t turn_ns)
+{
+    const int64_t ahead = stages->rank_count - 1;
+    const int64_t base_ns =
+        stages->microbatch_count * work_ns(stages) + 4 * ahead * stages->send_ns;
+    return (bal_closed_form){.makespan = holds(base_ns + ahead * bal_larger(forward_ns, turn_ns)),
+                             .span = holds(base_ns + ahead * turn_ns)};
 }
 
 bal_closed_form bal_schedule_length_zb_h1(const bal_equal_stages *stages)
@@ -83,17 +83,14 @@ bal_closed_form bal_schedule_length_zb_h1(const bal_equal_stages *stages)
         if (stages->microbatch_count < 2 * stages->rank_count - 1) {
             return same(fails("messages take time and there are fewer than 2P-1 microbatches"));
         }
-        if (weight_ns > smaller(forward_ns, input_ns)) {
+        if (weight_ns > bal_smaller(forward_ns, input_ns)) {
             return same(fails("messages take time and W is longer than F or B"));
         }
         if (2 * send_ns > weight_ns) {
             return same(fails("two messages take longer than W"));
         }
     }
-    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages) + 4 * ahead * send_ns;
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, bal_larger(input_ns, forward_ns + input_ns - weight_ns));
 }
 
 bal_closed_form bal_schedule_length_zb_h2(const bal_equal_stages *stages)
@@ -109,8 +106,9 @@ bal_closed_form bal_schedule_length_zb_h2(const bal_equal_stages *stages)
         form.span = fails("two messages take longer than W");
     } else {
         const int64_t turn_ns = forward_ns + stages->backward_input_ns + 2 * stages->send_ns -
-                                2 * smaller(forward_ns, weight_ns);
-        form.span = holds(stages->microbatch_count * work_ns(stages) + ahead * larger(0, turn_ns));
+                                2 * bal_smaller(forward_ns, weight_ns);
+        form.span =
+            holds(stages->microbatch_count * work_ns(stages) + ahead * bal_larger(0, turn_ns));
     }
     if (ahead == 0) form.makespan = form.span;
     return form;
@@ -193,14 +191,10 @@ bal_closed_form bal_schedule_length_interleaved_zb(const bal_equal_stages *stage
         because = "there are fewer microbatches than ranks";
     }
     if (because != NULL) return same(fails(because));
-    const int64_t ahead = stages->rank_count - 1;
     const int64_t forward_ns = stages->forward_ns / stages->chunk_count;
     const int64_t input_ns = stages->backward_input_ns / stages->chunk_count;
     const int64_t weight_ns = stages->backward_weight_ns / stages->chunk_count;
-    const int64_t turn_ns = larger(input_ns, forward_ns + input_ns - weight_ns);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, bal_larger(input_ns, forward_ns + input_ns - weight_ns));
 }
 
 bal_closed_form bal_schedule_length_zb_v_hand(const bal_equal_stages *stages)
@@ -214,12 +208,8 @@ bal_closed_form bal_schedule_length_zb_v_hand(const bal_equal_stages *stages)
         because = "F and B differ, or W is longer";
     }
     if (because != NULL) return same(fails(because));
-    const int64_t ahead = stages->rank_count - 1;
     const int64_t forward_ns = stages->forward_ns / 2;
-    const int64_t turn_ns = 2 * (forward_ns - stages->backward_weight_ns / 2);
-    const int64_t base_ns = stages->microbatch_count * work_ns(stages);
-    return (bal_closed_form){.makespan = holds(base_ns + ahead * larger(forward_ns, turn_ns)),
-                             .span = holds(base_ns + ahead * turn_ns)};
+    return turning(stages, forward_ns, 2 * (forward_ns - stages->backward_weight_ns / 2));
 }
 
 bal_closed_form bal_schedule_length_dualpipe_v(const bal_equal_stages *stages)
@@ -242,8 +232,8 @@ bal_closed_form bal_schedule_length_chimera(const bal_equal_stages *stages)
     const int64_t microbatches = stages->microbatch_count;
     const int64_t forward_ns = stages->forward_ns;
     const int64_t backward_ns = stages->backward_input_ns + stages->backward_weight_ns;
-    const int64_t shorter_ns = smaller(forward_ns, backward_ns);
-    const int64_t longer_ns = larger(forward_ns, backward_ns);
+    const int64_t shorter_ns = bal_smaller(forward_ns, backward_ns);
+    const int64_t longer_ns = bal_larger(forward_ns, backward_ns);
     const int64_t work = microbatches * work_ns(stages);
     if (ranks > 2 && stages->send_ns > 0) return same(fails("messages take time"));
     if (microbatches <= ranks) {

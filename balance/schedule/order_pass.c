@@ -1,5 +1,7 @@
 #include "balance/schedule/order_pass.h"
 
+#include "balance/schedule/event_tree.h"
+
 #include <string.h>
 
 void bal_order_pass_init(bal_order_search *find, arena *memory, bal_order_pass *pass)
@@ -43,31 +45,18 @@ void bal_order_pass_offer(bal_order_pass *pass)
 
 enum { DECISION_OPS = 4 }; // what a decision counts as, in ops placed
 
-/// A pass. Ranks stand in a tree of winners by wake_ns, the first of equals, so that decisions are
-/// taken in the order of time: what a rank does not know yet when it decides cannot have begun.
+/// A pass. Decisions are taken in the order of time, of the first rank at equal times: what a rank
+/// does not know yet when it decides cannot have begun.
 typedef struct greedy {
     bal_order_pass order;
     const bal_greedy_plan *by;
-    bool *ran_backward; // [rank_count] the rank's last op, W aside
-    int64_t *wake_ns;   // [leaf_count] when a rank decides next; INT64_MAX: when a message comes
-    int *winner;        // [leaf_count] of every inner node; node 1 is the root
-    int leaf_count;     // power of 2, at least 2
+    bool *ran_backward;   // [rank_count] the rank's last op, W aside
+    bal_event_tree wakes; // when each rank decides next; BAL_NEVER: when a message comes
 } greedy;
 
-/// Enters a rank's wake_ns in the tree. A node whose winner neither was nor becomes the rank ends
-/// the way up: what lies above it knows the winner as it is.
-static void set_wake(greedy *pass, int rank, int64_t wake_ns)
+static void set_wake(const greedy *pass, int rank, int64_t wake_ns)
 {
-    pass->wake_ns[rank] = wake_ns;
-    int left = rank & ~1;
-    int right = left + 1;
-    for (int node = (rank + pass->leaf_count) / 2;; node /= 2) {
-        const int before = pass->winner[node];
-        pass->winner[node] = pass->wake_ns[right] < pass->wake_ns[left] ? right : left;
-        if (node == 1 || (before != rank && pass->winner[node] != rank)) return;
-        left = pass->winner[node & ~1];
-        right = pass->winner[node | 1];
-    }
+    bal_event_tree_set(&pass->wakes, rank, wake_ns);
 }
 
 static void put_weight(greedy *pass, int rank, int64_t begin_ns)
@@ -87,7 +76,7 @@ static void put_sweep(greedy *pass, int rank, int sweep, int64_t begin_ns)
     const int64_t arrival_ns = of->message_ns[sweep][microbatch];
     const int64_t free_ns = pass->order.ranks[to].free_ns;
     const int64_t wake_ns = arrival_ns > free_ns ? arrival_ns : free_ns;
-    if (wake_ns < pass->wake_ns[to]) set_wake(pass, to, wake_ns);
+    if (wake_ns < bal_event_tree_ns(&pass->wakes, to)) set_wake(pass, to, wake_ns);
 }
 
 /// What a rank could run.
@@ -149,7 +138,7 @@ static void decide(greedy *pass, int rank)
 {
     const bal_pass_rank *state = &pass->order.ranks[rank];
     const bal_order_rank *of = &pass->order.find->ranks[rank];
-    const int64_t now_ns = pass->wake_ns[rank];
+    const int64_t now_ns = bal_event_tree_next_ns(&pass->wakes);
     const bool has_weight = bal_pass_has_weight(state);
     const choice found = choose(pass, rank, now_ns);
     if (found.sweep >= 0) {
@@ -176,13 +165,7 @@ static void reset(greedy *pass)
     for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
         pass->ran_backward[rank] = false;
     }
-    for (int leaf = 0; leaf < pass->leaf_count; leaf++) {
-        pass->wake_ns[leaf] = INT64_MAX;
-    }
-    for (int node = pass->leaf_count - 1; node > 0; node--) {
-        const bool is_lowest = 2 * node >= pass->leaf_count;
-        pass->winner[node] = is_lowest ? 2 * node - pass->leaf_count : pass->winner[2 * node];
-    }
+    bal_event_tree_reset(&pass->wakes);
     set_wake(pass, 0, 0);
 }
 
@@ -192,8 +175,8 @@ static void run_pass(greedy *pass)
     int64_t decision_count = 0;
     bool is_beaten = false;
     reset(pass);
-    for (int rank = 0; !is_beaten && pass->wake_ns[rank] < INT64_MAX; rank = pass->winner[1]) {
-        decide(pass, rank);
+    while (!is_beaten && bal_event_tree_next_ns(&pass->wakes) < BAL_NEVER) {
+        decide(pass, bal_event_tree_next(&pass->wakes));
         decision_count++;
         is_beaten = bal_order_pass_is_beaten(&pass->order);
     }
@@ -210,16 +193,9 @@ void bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plan
                              arena *memory)
 {
     greedy pass = {0};
-    const size_t rank_count = (size_t)find->rank_count;
-    size_t leaf_count = 2;
-    while (leaf_count < rank_count) {
-        leaf_count *= 2;
-    }
-    pass.leaf_count = (int)leaf_count;
     bal_order_pass_init(find, memory, &pass.order);
-    pass.ran_backward = arena_array(memory, rank_count, sizeof *pass.ran_backward);
-    pass.wake_ns = arena_array(memory, leaf_count, sizeof *pass.wake_ns);
-    pass.winner = arena_array(memory, leaf_count, sizeof *pass.winner);
+    pass.ran_backward = arena_array(memory, (size_t)find->rank_count, sizeof *pass.ran_backward);
+    bal_event_tree_init(find->rank_count, memory, &pass.wakes);
     for (int plan = 0; plan < plan_count; plan++) {
         pass.by = &plans[plan];
         run_pass(&pass);

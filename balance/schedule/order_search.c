@@ -38,17 +38,15 @@ static status read_sends(const bal_stage_costs *costs, int stage, int64_t *send_
 {
     const int stages = costs->stage_count;
     const int64_t *const delay_ns = costs->message_delay_ns;
-    int64_t delays[2] = {0, 0};
-    for (int way = 0; way < 2 && delay_ns != NULL; way++) {
-        TRY(mean_ns(delay_ns + (int64_t)way * stages * costs->microbatch_count, stage,
-                    costs->microbatch_count, "message_delay_ns", &delays[way], err));
-    }
-    send_ns[0] = costs->send_forward_ns[stage];
-    send_ns[stages] = costs->send_backward_ns[stage];
     for (int way = 0; way < 2; way++) {
+        int64_t delay = 0;
+        if (delay_ns != NULL) {
+            TRY(mean_ns(delay_ns + (int64_t)way * stages * costs->microbatch_count, stage,
+                        costs->microbatch_count, "message_delay_ns", &delay, err));
+        }
         // A send that is negative or longer is refused with the sum.
-        int64_t *const ns = &send_ns[way * stages];
-        if (*ns >= 0 && *ns <= INT64_MAX / 4) *ns += delays[way];
+        const int64_t ns = costs->sends_ns[way][stage];
+        send_ns[way * stages] = ns >= 0 && ns <= INT64_MAX / 4 ? ns + delay : ns;
     }
     return STATUS_OK;
 }
@@ -63,11 +61,10 @@ static status read_times(const bal_schedule_request *request, int64_t *times, er
     const int64_t most = INT64_MAX / 4 / request->microbatch_count / stages;
     for (int stage = 0; stage < stages; stage++) {
         int64_t *const time = times + stage;
-        TRY(mean_ns(costs->forward_ns, stage, columns, "forward_ns", time, err));
-        TRY(mean_ns(costs->backward_input_ns, stage, columns, "backward_input_ns", time + stages,
-                    err));
-        TRY(mean_ns(costs->backward_weight_ns, stage, columns, "backward_weight_ns",
-                    time + 2 * stages, err));
+        for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+            TRY(mean_ns(costs->times_ns[kind], stage, columns, bal_cost_names[kind],
+                        time + kind * stages, err));
+        }
         TRY(read_sends(costs, stage, time + 3 * stages, err));
         int64_t left = most;
         for (int part = 0; part < 5; part++) {
@@ -107,11 +104,6 @@ static status read_stage_memory(const bal_schedule_request *request, const bal_o
     return STATUS_OK;
 }
 
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /// What one microbatch alone needs on a rank, and what ops need so that no rank is ever stuck.
 ///
 /// With two chunks, B of chunk 0 finds chunk 1 gone: it adds to chunk 0 only.
@@ -119,12 +111,12 @@ static void count_needs(const bal_order_search *find, bal_order_rank *rank)
 {
     const int64_t *memory = rank->memory;
     if (find->chunk_count == 1) {
-        rank->need[0] = memory[0] + max_of(0, memory[1]);
+        rank->need[0] = memory[0] + bal_larger(0, memory[1]);
         rank->need[1] = memory[1];
         return;
     }
-    rank->need[1] = memory[1] + max_of(0, memory[2]);
-    rank->need[0] = memory[0] + max_of(rank->need[1], memory[3]);
+    rank->need[1] = memory[1] + bal_larger(0, memory[2]);
+    rank->need[0] = memory[0] + bal_larger(rank->need[1], memory[3]);
     rank->need[2] = memory[2];
     rank->need[3] = memory[3];
 }
@@ -232,7 +224,7 @@ static int64_t span_lower_bound_ns(const bal_order_search *find, const int64_t *
             trip += times[3 * stages + stage] + times[4 * stages + stage + 1];
         }
         if (stage >= find->rank_count) continue;
-        bound = max_of(bound, max_of(trip, find->ranks[stage].work_ns));
+        bound = bal_larger(bound, bal_larger(trip, find->ranks[stage].work_ns));
     }
     return bound;
 }
@@ -281,7 +273,7 @@ static int advance(const bal_order_search *find, int rank, bal_order_cursor *at)
         if (code < find->sweep_count) {
             const int microbatch = at->done[code];
             if (microbatch == at->known[code]) break;
-            begin_ns = max_of(begin_ns, of->arrival_ns[code][microbatch]);
+            begin_ns = bal_larger(begin_ns, of->arrival_ns[code][microbatch]);
             const int64_t end_ns = begin_ns + of->op_ns[code];
             of->message_ns[code][microbatch] = end_ns + of->send_ns[code];
             if (of->next_rank[code] >= 0) {
@@ -323,8 +315,8 @@ void bal_order_search_play(bal_order_search *find)
     int64_t held = 0;
     for (int rank = 0; rank < find->rank_count; rank++) {
         const bal_order_cursor *at = &find->cursors[rank];
-        span_ns = max_of(span_ns, at->free_ns - at->begin_ns);
-        makespan_ns = max_of(makespan_ns, at->free_ns);
+        span_ns = bal_larger(span_ns, at->free_ns - at->begin_ns);
+        makespan_ns = bal_larger(makespan_ns, at->free_ns);
         held += at->chunks_max;
     }
     bal_order_search_offer(find, span_ns, makespan_ns, held);

@@ -269,14 +269,12 @@ const char *const bal_op_kind_names[OP_KIND_COUNT] = {[OP_FORWARD] = "F",
                                                       [OP_BACKWARD_WEIGHT] = "W",
                                                       [OP_BACKWARD] = "BW"};
 
-void bal_op_name(bal_op op, char out[32])
+text_words bal_op_name(bal_op op)
 {
     assert(op.kind < OP_KIND_COUNT);
-    if (op.chunk == 0) {
-        snprintf(out, 32, "%s%d", bal_op_kind_names[op.kind], op.microbatch);
-    } else {
-        snprintf(out, 32, "%d:%s%d", op.chunk, bal_op_kind_names[op.kind], op.microbatch);
-    }
+    const char *kind = bal_op_kind_names[op.kind];
+    return op.chunk == 0 ? text_wording("%s%d", kind, op.microbatch)
+                         : text_wording("%d:%s%d", op.chunk, kind, op.microbatch);
 }
 
 /// Reads the digits of a number in [0, max]. NULL if there is none or it is larger.
@@ -316,14 +314,11 @@ status bal_op_parse(const char *name, bal_op *op, error_message *err)
                      name);
 }
 
-int bal_op_pair_name(const bal_op *ops, char out[64])
+text_words bal_op_pair_name(const bal_op *ops)
 {
-    bal_op_name(ops[0], out);
-    if (ops[0].overlaps_next == 0) return 1;
-    const size_t length = strlen(out);
-    out[length] = '&';
-    bal_op_name(ops[1], out + length + 1);
-    return 2;
+    const text_words first = bal_op_name(ops[0]);
+    if (ops[0].overlaps_next == 0) return first;
+    return text_wording("%.31s&%.31s", first.text, bal_op_name(ops[1]).text);
 }
 
 status bal_op_pair_parse(const char *name, bal_op *ops, int *count, error_message *err)

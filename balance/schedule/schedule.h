@@ -170,16 +170,14 @@ int bal_op_waits_for(const bal_schedule *schedule, int rank, bal_op op, bal_op_k
 /// "F", "B", "W", "BW".
 extern const char *const bal_op_kind_names[OP_KIND_COUNT];
 
-/// Writes "F0", "B0", "W0", "BW0", or "1:F0" for chunk 1, into out.
-void bal_op_name(bal_op op, char out[32]);
+/// "F0", "B0", "W0", "BW0", or "1:F0" for chunk 1.
+text_words bal_op_name(bal_op op);
 
 /// Parses what bal_op_name writes. STATUS_FORMAT naming the text.
 status bal_op_parse(const char *name, bal_op *op, error_message *err);
 
-/// Writes the name of ops[0], or of the overlapped pair ops[0] and ops[1], "F0&BW1", into out.
-///
-/// @return how many ops that are
-int bal_op_pair_name(const bal_op *ops, char out[64]);
+/// The name of ops[0], or of the overlapped pair ops[0] and ops[1]: "F0&BW1".
+text_words bal_op_pair_name(const bal_op *ops);
 
 /// Parses what bal_op_pair_name writes.
 ///

@@ -124,7 +124,10 @@ static int write_memory(block_grid *grid, int rank, bool has_weights)
     return peak;
 }
 
-int bal_block_grid_memory(block_grid *grid, bool has_weights)
+/// Writes held and pending; the largest held of all ranks.
+///
+/// @param has_weights false: none are in the grid, and every empty slot does one that waits
+static int write_all_memory(block_grid *grid, bool has_weights)
 {
     int peak = 0;
     for (int rank = 0; rank < grid->rank_count; rank++) {
@@ -188,8 +191,9 @@ static void pull_op(const puller *by, int rank, block_kind kind, int index, int 
 {
     uint8_t *row = bal_block_row(by->grid, rank);
     int *const at = &bal_block_slots(by->grid, rank, kind)[index];
+    const bool takes_two = by->grid->is_whole && (kind == BLOCK_B1 || kind == BLOCK_B0);
     for (int slot = earliest; slot < *at; slot++) {
-        if (row[slot] != BLOCK_EMPTY) continue;
+        if (row[slot] != BLOCK_EMPTY || (takes_two && row[slot + 1] != BLOCK_EMPTY)) continue;
         row[slot] = (uint8_t)kind;
         row[*at] = BLOCK_EMPTY;
         const int exceeded = by->has_weights ? move_memory(by, rank, kind, slot, *at)
@@ -227,20 +231,34 @@ static int backward_slot(const block_grid *grid, int rank, int index)
     return last_one > last_zero ? last_one : last_zero;
 }
 
+/// The slot of the backward that a W waits for, or of which it is the second one; else -1.
+static int awaited_backward(const block_grid *grid, int rank, block_kind kind, int index)
+{
+    if (kind < BLOCK_W1) return -1;
+    return grid->is_whole ? bal_block_slots(grid, rank, (block_kind)(kind - 2))[index]
+                          : backward_slot(grid, rank, index);
+}
+
 /// The slot behind everything that an op waits for: its neighbour, the op before it of the same
-/// microbatch, and the op before it of the same kind.
+/// microbatch, and the op before it of the same kind. What waits for a whole backward waits for its
+/// second slot.
 static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int index)
 {
     int after = -1;
     const bool is_down = kind == BLOCK_F0 || kind == BLOCK_B1;
     const bool is_up = kind == BLOCK_F1 || kind == BLOCK_B0;
     const int other = is_down ? rank - 1 : rank + 1;
+    const int second = grid->is_whole ? BLOCK_W1 - BLOCK_B1 : 0;
+    const int own = kind >= BLOCK_B1 ? second : 0;
     const int awaited[] = {
         (is_down || is_up) && other >= 0 && other < grid->rank_count
-            ? bal_block_slots(grid, other, kind)[index]
+            ? bal_block_slots(grid, other, (block_kind)((int)kind + own))[index]
             : -1,
-        is_up || kind == BLOCK_B1 ? bal_block_slots(grid, rank, (block_kind)(kind - 1))[index] : -1,
-        kind == BLOCK_W1 ? backward_slot(grid, rank, index) : -1,
+        is_up || kind == BLOCK_B1
+            ? bal_block_slots(grid, rank,
+                              (block_kind)((int)kind - 1 + (kind == BLOCK_B0 ? second : 0)))[index]
+            : -1,
+        awaited_backward(grid, rank, kind, index),
         index > 0 ? bal_block_slots(grid, rank, kind)[index - 1] : -1,
     };
     for (size_t wait = 0; wait < sizeof awaited / sizeof awaited[0]; wait++) {
@@ -256,7 +274,7 @@ typedef enum block_phase { BLOCK_WARMUP, BLOCK_STEADY, BLOCK_COOLDOWN } block_ph
 /// those of the warm-up, before the first last backward.
 static void pull(block_grid *grid, bool has_weights, block_phase phase)
 {
-    const puller by = {grid, bal_block_grid_memory(grid, has_weights), has_weights};
+    const puller by = {grid, write_all_memory(grid, has_weights), has_weights};
     const int warmup_end = bal_block_slots(grid, 0, BLOCK_B0)[0];
     memset(grid->next, 0, (size_t)grid->rank_count * BLOCK_KIND_COUNT * sizeof *grid->next);
     for (int slot = 0; slot < grid->used; slot++) {
@@ -272,6 +290,11 @@ static void pull(block_grid *grid, bool has_weights, block_phase phase)
             }
         }
     }
+}
+
+void bal_block_grid_pull(block_grid *grid)
+{
+    pull(grid, true, BLOCK_COOLDOWN);
 }
 
 /// Moves the op in a cell to the slot after the op before it on its rank and the one whose message
@@ -390,7 +413,7 @@ static void split_weights(block_grid *grid)
 
 bool bal_block_grid_end_alternating(block_grid *grid)
 {
-    const int peak = bal_block_grid_memory(grid, true);
+    const int peak = write_all_memory(grid, true);
     const int count = grid->microbatch_count;
     const int up = (peak + 1) / 2 < count ? (peak + 1) / 2 : count;
     const int down_max = peak - up < count ? peak - up : count;
@@ -474,9 +497,12 @@ void bal_block_grid_write(const block_grid *grid, bal_op *ops)
         int microbatch[BLOCK_KIND_COUNT] = {0};
         const uint8_t *row = bal_block_row(grid, rank);
         for (int slot = 0; slot < grid->used; slot++) {
-            if (row[slot] == BLOCK_EMPTY) continue;
-            ops = bal_op_put(ops, op_of[row[slot]].kind, op_of[row[slot]].chunk,
-                             microbatch[row[slot]]++);
+            const int kind = row[slot];
+            const bool is_second = grid->is_whole && kind >= BLOCK_W1;
+            if (kind == BLOCK_EMPTY || is_second) continue;
+            const bool is_whole = grid->is_whole && kind >= BLOCK_B1;
+            ops = bal_op_put(ops, is_whole ? OP_BACKWARD : op_of[kind].kind, op_of[kind].chunk,
+                             microbatch[kind]++);
         }
     }
 }

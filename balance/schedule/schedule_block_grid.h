@@ -41,6 +41,7 @@ typedef struct building_block {
 typedef struct block_grid {
     int rank_count;
     int microbatch_count;
+    bool is_whole; // B and W in one: a backward takes two slots, and W stands for the second
     int width;     // slots of a row
     int used;      // after them, all slots are empty
     uint8_t *cell; // [rank_count][width] block_kind
@@ -82,10 +83,9 @@ void bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count,
 /// @param block [rank_count] no two ops of a rank in the same slot of the period
 void bal_block_grid_repeat(block_grid *grid, const building_block *block);
 
-/// Writes held and pending; the largest held of all ranks.
-///
-/// @param has_weights false: none are in the grid, and every empty slot does one that waits
-int bal_block_grid_memory(block_grid *grid, bool has_weights);
+/// Moves every op to the first empty slot at which what it waits for is done, forwards only as far
+/// as no rank holds more activations than the fullest did. Weights are in the grid.
+void bal_block_grid_pull(block_grid *grid);
 
 /// Makes the order of a block but for its end: repeats it; puts W into the empty slots; moves the
 /// ops of the warm-up and the cool-down to earlier empty slots where what they wait for is done and
@@ -118,5 +118,6 @@ void bal_block_grid_restore(block_grid *grid);
 /// Writes the row of kinds of all ranks, rank after rank: BLOCK_KIND_COUNT * microbatch_count each.
 void bal_block_grid_kinds(const block_grid *grid, uint8_t *kinds);
 
-/// Writes the order of all ranks, rank after rank: 6 * microbatch_count ops each.
+/// Writes the order of all ranks, rank after rank: 6 * microbatch_count ops each, or 4 where
+/// backwards are whole.
 void bal_block_grid_write(const block_grid *grid, bal_op *ops);

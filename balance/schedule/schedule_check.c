@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Where an op stands in the order, per stage and microbatch. BW stands in the row of B.
@@ -38,12 +37,10 @@ static int *place_of(const check_state *state, int stage, int microbatch, place_
 static status misfit(int rank, int position, bal_op op, const char *reason, int limit,
                      error_message *err)
 {
-    char name[32];
     char range[32] = "";
-    bal_op_name(op, name);
     if (limit >= 0) snprintf(range, sizeof range, " [0, %d]", limit);
-    return error_set(err, STATUS_INVALID, "rank %d op %d: %s: %s%s", rank, position, name, reason,
-                     range);
+    return error_set(err, STATUS_INVALID, "rank %d op %d: %s: %s%s", rank, position,
+                     bal_op_name(op).text, reason, range);
 }
 
 /// The ops of one microbatch wait for each other: two of them cannot be one piece of work.
@@ -93,13 +90,10 @@ static status check_op(const bal_schedule *schedule, int rank, int index, error_
 
 static status too_early(int rank, bal_op op, bal_op_kind missing, error_message *err)
 {
-    char name[32];
-    char before[32];
-    bal_op_name(op, name);
+    const text_words name = bal_op_name(op);
     op.kind = (uint8_t)missing;
-    bal_op_name(op, before);
     return error_set(err, STATUS_INVALID, "rank %d: %s is too early: %s is not before it", rank,
-                     name, before);
+                     name.text, bal_op_name(op).text);
 }
 
 /// Every op at most once, and F before B before W on the rank.
@@ -114,9 +108,8 @@ static status place_ops(const check_state *state, error_message *err)
                 place_of(state, bal_schedule_stage(schedule, rank, op.chunk), op.microbatch, 0);
             const place_row row = row_of(op.kind);
             if (places[row] != NOWHERE) {
-                char name[32];
-                bal_op_name(op, name);
-                return error_set(err, STATUS_INVALID, "rank %d: %s is repeated", rank, name);
+                return error_set(err, STATUS_INVALID, "rank %d: %s is repeated", rank,
+                                 bal_op_name(op).text);
             }
             if (row != ROW_FORWARD && places[ROW_FORWARD] == NOWHERE) {
                 return too_early(rank, op, OP_FORWARD, err);
@@ -125,10 +118,8 @@ static status place_ops(const check_state *state, error_message *err)
                 return too_early(rank, op, OP_BACKWARD_INPUT, err);
             }
             if (row == ROW_WEIGHT && schedule->ops[places[ROW_BACKWARD]].kind == OP_BACKWARD) {
-                char name[32];
-                bal_op_name(op, name);
                 return error_set(err, STATUS_INVALID, "rank %d: %s is repeated: BW%d holds it",
-                                 rank, name, op.microbatch);
+                                 rank, bal_op_name(op).text, op.microbatch);
             }
             places[row] = index;
         }
@@ -144,10 +135,8 @@ static status missing(const bal_schedule *schedule, int stage, int microbatch, p
     const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
                                        schedule->chunk_count, stage, &chunk);
     const bal_op_kind kind = row == ROW_BACKWARD && !schedule->has_split ? OP_BACKWARD : split[row];
-    char name[32];
-    bal_op_name((bal_op){.kind = (uint8_t)kind, .chunk = (uint16_t)chunk, .microbatch = microbatch},
-                name);
-    return error_set(err, STATUS_INVALID, "rank %d: %s is missing", rank, name);
+    const bal_op op = {.kind = (uint8_t)kind, .chunk = (uint16_t)chunk, .microbatch = microbatch};
+    return error_set(err, STATUS_INVALID, "rank %d: %s is missing", rank, bal_op_name(op).text);
 }
 
 static status check_complete(const check_state *state, error_message *err)
@@ -247,15 +236,12 @@ static int wait_text(const check_state *state, int rank, char out[160])
     const int index = blocked_op(state, rank);
     const int awaited = awaited_op(state, rank, state->schedule->ops[index]);
     const int other = blocking_rank(state, rank);
-    char name[32];
-    bal_op_name(state->schedule->ops[index], name);
-    int length = snprintf(out, 160, "rank %d %s waits for ", rank, name);
-    if (awaited != blocked_op(state, other)) {
-        bal_op_name(state->schedule->ops[awaited], name);
-        length +=
-            snprintf(out + length, 160 - (size_t)length, "rank %d %s waits for ", other, name);
-    }
-    return length;
+    const bal_op *ops = state->schedule->ops;
+    const int length =
+        snprintf(out, 160, "rank %d %s waits for ", rank, bal_op_name(ops[index]).text);
+    if (awaited == blocked_op(state, other)) return length;
+    return length + snprintf(out + length, 160 - (size_t)length, "rank %d %s waits for ", other,
+                             bal_op_name(ops[awaited]).text);
 }
 
 /// Blocked ranks wait for blocked ranks, so that following the waits for rank_count steps ends on
@@ -287,9 +273,8 @@ static status cycle(const check_state *state, error_message *err)
     } while (rank != first);
     char more[40] = "";
     if (left_out > 0) snprintf(more, sizeof more, "... (%d more ranks) ... ", left_out);
-    char name[32];
-    bal_op_name(schedule->ops[blocked_op(state, first)], name);
-    return error_set(err, STATUS_INVALID, "cycle: %s%srank %d %s", text, more, first, name);
+    return error_set(err, STATUS_INVALID, "cycle: %s%srank %d %s", text, more, first,
+                     bal_op_name(schedule->ops[blocked_op(state, first)]).text);
 }
 
 static status check_shape(const bal_schedule *schedule, error_message *err)
@@ -341,17 +326,16 @@ status bal_schedule_check(const bal_schedule *schedule, error_message *err)
     const size_t places =
         rank_count * (size_t)schedule->chunk_count * (size_t)schedule->microbatch_count * ROW_COUNT;
     const int op_count = schedule->first_op[rank_count];
+    arena *scratch = arena_create(1 << 16);
     check_state state = {
         .schedule = schedule,
         .op_count = op_count,
-        .place = memory_array(places, sizeof *state.place),
-        .next_op = memory_array(rank_count, sizeof *state.next_op),
-        .is_done = memory_array((size_t)op_count + 1, sizeof *state.is_done),
+        .place = arena_array(scratch, places, sizeof *state.place),
+        .next_op = arena_array(scratch, rank_count, sizeof *state.next_op),
+        .is_done = arena_array(scratch, (size_t)op_count + 1, sizeof *state.is_done),
     };
     memset(state.place, 0xff, places * sizeof *state.place); // NOWHERE in every byte
     const status result = check_in(&state, err);
-    free(state.place);
-    free(state.next_op);
-    free(state.is_done);
+    arena_destroy(scratch);
     return result;
 }

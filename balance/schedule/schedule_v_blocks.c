@@ -6,8 +6,6 @@
 #include "balance/schedule/schedule_block_grid.h"
 #include "balance/schedule/schedule_families.h"
 
-#include <string.h>
-
 /// The block of a rank. Where ranks are even (v-half) or threes (v-min), a gap before the backwards
 /// keeps two ops out of one slot.
 typedef building_block block_of_rank(int rank_count, int rank);
@@ -57,9 +55,7 @@ status bal_schedule_order_v_min(const bal_schedule_request *request, arena *memo
     return STATUS_OK;
 }
 
-// 1f1b-v: every BW of the block takes two slots; then every op, slot by slot, moves to the first
-// empty slot at which what it waits for is done, forwards only as far as no rank holds more
-// activations than the fullest did.
+// 1f1b-v: every BW of the block takes two slots; then every op, slot by slot, moves to the front.
 
 /// Writes the slots of one kind of backward, up or down the ranks. Three BW fill a period, and the
 /// fourth waits for the forwards of the next.
@@ -102,91 +98,6 @@ static void place_second_slots(block_grid *grid)
     }
 }
 
-/// The slot behind everything that an op waits for. A backward waits for second slots.
-static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int index)
-{
-    // F0 and B1 go down the ranks, F1 and B0 up; each begins where the kind before it ends.
-    static const block_kind kind_before[] = {
-        [BLOCK_F1] = BLOCK_F0, [BLOCK_B1] = BLOCK_F1, [BLOCK_B0] = BLOCK_W1};
-    const bool is_down = kind == BLOCK_F0 || kind == BLOCK_B1;
-    const int sender = is_down ? rank - 1 : rank + 1;
-    const int sent = kind <= BLOCK_F1 ? (int)kind : (int)kind + 2;
-    int awaited = -1;
-    if (kind >= BLOCK_W1) {
-        awaited = bal_block_slots(grid, rank, (block_kind)(kind - 2))[index];
-    } else if (sender >= 0 && sender < grid->rank_count) {
-        awaited = bal_block_slots(grid, sender, (block_kind)sent)[index];
-    } else if (kind != BLOCK_F0) {
-        awaited = bal_block_slots(grid, rank, kind_before[kind])[index];
-    }
-    const int before = index > 0 ? bal_block_slots(grid, rank, kind)[index - 1] : -1;
-    return (awaited > before ? awaited : before) + 1;
-}
-
-/// The first place between earliest and slot that is empty, for a backward with the one after it.
-static int free_slot(const uint8_t *row, block_kind kind, int earliest, int slot)
-{
-    const bool is_first_of_two = kind == BLOCK_B1 || kind == BLOCK_B0;
-    int to = earliest;
-    while (to < slot &&
-           (row[to] != BLOCK_EMPTY || (is_first_of_two && row[to + 1] != BLOCK_EMPTY))) {
-        to++;
-    }
-    return to;
-}
-
-static void pull_op(block_grid *grid, int rank, int slot, int held_max)
-{
-    uint8_t *row = bal_block_row(grid, rank);
-    int *held = grid->held + (size_t)rank * (size_t)grid->width;
-    const block_kind kind = (block_kind)row[slot];
-    const int index = grid->next[rank * BLOCK_KIND_COUNT + (int)kind]++;
-    int earliest = earliest_slot(grid, rank, kind, index);
-    if (kind <= BLOCK_F1) {
-        int roomy = slot;
-        while (roomy > earliest && held[roomy - 1] < held_max) {
-            roomy--;
-        }
-        earliest = roomy;
-    }
-    const int to = free_slot(row, kind, earliest, slot);
-    if (to >= slot) return;
-    const int change = kind <= BLOCK_F1 ? 1 : kind >= BLOCK_W1 ? -1 : 0;
-    for (int between = to; change != 0 && between < slot; between++) {
-        held[between] += change;
-    }
-    row[slot] = BLOCK_EMPTY;
-    bal_block_place(grid, rank, kind, index, to);
-}
-
-static void pull(block_grid *grid)
-{
-    const int held_max = bal_block_grid_memory(grid, true);
-    memset(grid->next, 0, (size_t)grid->rank_count * BLOCK_KIND_COUNT * sizeof *grid->next);
-    for (int slot = 0; slot < grid->used; slot++) {
-        for (int rank = 0; rank < grid->rank_count; rank++) {
-            if (bal_block_row(grid, rank)[slot] != BLOCK_EMPTY) {
-                pull_op(grid, rank, slot, held_max);
-            }
-        }
-    }
-}
-
-/// Second slots are no ops.
-static void write(const block_grid *grid, bal_op *ops)
-{
-    for (int rank = 0; rank < grid->rank_count; rank++) {
-        int microbatch[BLOCK_W1] = {0};
-        const uint8_t *row = bal_block_row(grid, rank);
-        for (int slot = 0; slot < grid->used; slot++) {
-            const uint8_t kind = row[slot];
-            if (kind >= BLOCK_W1) continue;
-            ops = bal_op_put(ops, kind <= BLOCK_F1 ? OP_FORWARD : OP_BACKWARD,
-                             kind == BLOCK_F1 || kind == BLOCK_B1, microbatch[kind]++);
-        }
-    }
-}
-
 status bal_schedule_order_1f1b_v(const bal_schedule_request *request, arena *memory, bal_op *ops,
                                  error_message *err)
 {
@@ -197,8 +108,9 @@ status bal_schedule_order_1f1b_v(const bal_schedule_request *request, arena *mem
     block_grid grid;
     bal_block_grid_init(&grid, ranks, request->microbatch_count, block[0].slot[BLOCK_B0], memory);
     bal_block_grid_repeat(&grid, block);
+    grid.is_whole = true;
     place_second_slots(&grid);
-    pull(&grid);
-    write(&grid, ops);
+    bal_block_grid_pull(&grid);
+    bal_block_grid_write(&grid, ops);
     return STATUS_OK;
 }

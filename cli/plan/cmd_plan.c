@@ -242,7 +242,7 @@ static status stage_costs(const plan_player *player, const bal_layer_costs *laye
 /// Makespan of the static order of a candidate. Times take stage_time_factor and stage_fixed_ns
 /// (added to F); messages take transfer_ns both ways, 0 without.
 static status play(void *context, const bal_layer_costs *layers, const bal_placed_partition *plan,
-                   int64_t *iteration_ns, error_message *err)
+                   int microbatch_count, int64_t *iteration_ns, error_message *err)
 {
     const plan_player *player = context;
     arena *scratch = player->scratch;
@@ -255,7 +255,7 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
     const bal_schedule_request request = {.name = player->schedule,
                                           .rank_count = plan->rank_count,
                                           .chunk_count = plan->chunk_count,
-                                          .microbatch_count = player->problem->microbatch_count,
+                                          .microbatch_count = microbatch_count,
                                           .costs = &costs};
     TRY(bal_schedule_build(&request, scratch, &schedule, err));
     TRY(sim_order_compile(&schedule, scratch, &order, err));

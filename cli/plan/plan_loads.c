@@ -187,13 +187,11 @@ typedef struct trace_sums {
     int sample_count;
 } trace_sums;
 
-static void add_sample(trace_sums *sums, bal_layer_costs *costs)
+static void add_sample(trace_sums *sums, const bal_layer_costs *costs)
 {
-    const int64_t **times[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(costs, times);
     for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
         for (int layer = 0; layer < costs->layer_count; layer++) {
-            sums->sum[kind * costs->layer_count + layer] += (*times[kind])[layer];
+            sums->sum[kind * costs->layer_count + layer] += costs->arrays[kind][layer];
         }
     }
     sums->sample_count++;
@@ -202,19 +200,17 @@ static void add_sample(trace_sums *sums, bal_layer_costs *costs)
 /// A copy of the last sample's costs with the means as times.
 static void take_means(const trace_sums *sums, arena *memory, bal_layer_costs *costs)
 {
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(costs, arrays);
     for (int kind = 0; kind < BAL_COST_ARRAY_COUNT; kind++) {
-        if (*arrays[kind] == NULL) continue;
+        if (costs->arrays[kind] == NULL) continue;
         int64_t *kept = arena_array(memory, (size_t)costs->layer_count, sizeof *kept);
         for (int layer = 0; layer < costs->layer_count; layer++) {
             const int count = sums->sample_count;
             kept[layer] =
                 kind >= BAL_COST_TIMES_COUNT
-                    ? (*arrays[kind])[layer]
+                    ? costs->arrays[kind][layer]
                     : (int64_t)((sums->sum[kind * costs->layer_count + layer] + count / 2) / count);
         }
-        *arrays[kind] = kept;
+        costs->arrays[kind] = kept;
     }
 }
 

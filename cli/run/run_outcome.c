@@ -245,19 +245,18 @@ static void print_losses(const cli_run_outcome *outcome, text_buffer *out)
 static void print_ops(const cli_run_outcome *outcome, text_buffer *out)
 {
     const ana_agreement *agreement = &outcome->agreement;
-    char name[32];
     if (agreement->different_op_count == 0) {
         text_format(
             out, "ops: all %" PRId64 " begin and end at the nanosecond that the simulator says\n",
             agreement->op_count);
         return;
     }
-    bal_op_name(agreement->different_op, name);
     text_format(out,
                 "ops: %" PRId64 " of %" PRId64 " at other times than simulated, by at most %s; "
                 "first %s of rank %d in iteration %d\n",
                 agreement->different_op_count, agreement->op_count,
-                text_duration(agreement->difference_max_ns).text, name, agreement->different_rank,
+                text_duration(agreement->difference_max_ns).text,
+                bal_op_name(agreement->different_op).text, agreement->different_rank,
                 agreement->different_iteration);
 }
 

@@ -61,12 +61,11 @@ static int column_of(int64_t ns, int64_t last_ns, int64_t columns)
 
 static void draw_op(bal_op op, char *line, int begin, int end)
 {
-    char name[32];
-    bal_op_name(op, name);
-    const int length = (int)strlen(name);
+    const text_words name = bal_op_name(op);
+    const int length = (int)strlen(name.text);
     memset(line + begin, '=', (size_t)(end - begin));
     if (length <= end - begin) {
-        memcpy(line + begin, name, (size_t)length);
+        memcpy(line + begin, name.text, (size_t)length);
     } else {
         line[begin] = op.kind == OP_FORWARD ? 'F' : op.kind == OP_BACKWARD_WEIGHT ? 'W' : 'B';
     }

@@ -10,15 +10,12 @@ static status check_rank(const bal_schedule *schedule, int rank, int *next, erro
         if (op.kind != OP_BACKWARD_WEIGHT && op.kind != OP_BACKWARD) continue;
         const int stage = bal_schedule_stage(schedule, rank, op.chunk);
         if (op.microbatch != next[stage]) {
-            char name[32];
-            char expected[32];
-            bal_op_name(op, name);
-            bal_op_name((bal_op){.kind = op.kind, .chunk = op.chunk, .microbatch = next[stage]},
-                        expected);
+            bal_op expected = op;
+            expected.microbatch = next[stage];
             return error_set(err, STATUS_INVALID,
                              "rank %d: %s of stage %d stands before %s: training adds up gradients "
                              "in ascending microbatches",
-                             rank, name, stage, expected);
+                             rank, bal_op_name(op).text, stage, bal_op_name(expected).text);
         }
         next[stage]++;
     }

@@ -3,7 +3,7 @@
 /// the leader hears the cuts.
 #include "exec/run/run.h"
 
-#include "balance/partition/balancer_diffusion.h"
+#include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
 #include "exec/transport/activity.h"
 

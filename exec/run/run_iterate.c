@@ -159,11 +159,10 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
         return STATUS_OK;
     }
     const bal_batch batch = {leader->microbatch_count, leader->microbatch_count};
-    bool is_new = false;
-    TRY(bal_training_costs_fetch(&leader->costs, iteration, batch, &is_new, &leader->is_announced,
-                                 err));
+    TRY(bal_training_costs_fetch(&leader->costs, iteration, batch, err));
+    leader->is_announced = leader->costs.is_announced;
     leader->is_changed =
-        leader->training.sources[0].announces_changes ? leader->is_announced : is_new;
+        leader->training.sources[0].announces_changes ? leader->is_announced : leader->costs.is_new;
     return STATUS_OK;
 }
 

@@ -253,27 +253,27 @@ static status find_legs(exec_leader *leader, const exec_next_plan *next, exec_mi
     const bal_machine *machine = &leader->training.machine;
     const bal_placed_partition *before = &exec_run_plan_in_force(&leader->run)->placed;
     const bool is_modelled = leader->run.device->table->is_modelled;
-    bal_migration_steps steps;
+    bal_migration moves;
     *leg_count = 0;
     *legs = NULL;
     if (next->migration == NULL || next->migration->layer_count == 0) return STATUS_OK;
-    TRY(bal_migration_order(before, next->migration, layers, machine, leader->next_memory, &steps,
+    TRY(bal_migration_order(before, next->migration, layers, machine, leader->next_memory, &moves,
                             err));
     exec_migration_leg *made =
-        arena_array(leader->next_memory, (size_t)steps.step_count, sizeof *made);
-    for (int index = 0; index < steps.step_count; index++) {
-        const bal_migration_step *step = &steps.step[index];
-        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[step->layer] : 0;
-        const bal_link link = bal_machine_link(machine, step->from, step->to);
+        arena_array(leader->next_memory, (size_t)moves.layer_count, sizeof *made);
+    for (int index = 0; index < moves.layer_count; index++) {
+        const int layer = moves.layer[index];
+        const int64_t bytes = layers->state_bytes != NULL ? layers->state_bytes[layer] : 0;
+        const bal_link link = bal_machine_link(machine, moves.from[index], moves.to[index]);
         made[index] = (exec_migration_leg){
-            .layer = step->layer,
-            .from = step->from,
-            .to = step->to,
+            .layer = layer,
+            .from = moves.from[index],
+            .to = moves.to[index],
             .transfer_ns = is_modelled ? bal_link_transfer_ns(link, bytes) : 0,
         };
     }
     *legs = made;
-    *leg_count = steps.step_count;
+    *leg_count = moves.layer_count;
     return STATUS_OK;
 }
 
@@ -375,13 +375,12 @@ status exec_leader_start(exec_leader *leader, error_message *err)
     exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
     exec_move_times times;
     bal_layer_costs equal;
-    bool is_new = false;
     next.layers = leader->learns ? &equal : &leader->profile;
     if (leader->learns) {
         equal_layers(leader, leader->next_memory, &equal);
     } else {
         TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
-                                     &is_new, &leader->is_announced, err));
+                                     err));
         TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
     }
     TRY(choose_start(leader, &next, err));

@@ -89,26 +89,22 @@ void exec_run_plan_free(exec_run_plan *plan)
 static void put_source(exec_packet *packet, const bal_layer_costs *source)
 {
     static const int64_t something; // that all of them point to, so that packets can be compared
-    bal_layer_costs layers = *source;
     bal_layer_costs head;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT], **heads[BAL_COST_ARRAY_COUNT];
     memset(&head, 0, sizeof head); // padding is compared, too
-    head.layer_count = layers.layer_count;
-    head.microbatch_count = layers.microbatch_count;
-    head.has_split = layers.has_split;
-    head.embedding = layers.embedding;
-    head.head = layers.head;
-    head.first_stage_whole = layers.first_stage_whole;
-    bal_layer_costs_list(&layers, arrays);
-    bal_layer_costs_list(&head, heads);
+    head.layer_count = source->layer_count;
+    head.microbatch_count = source->microbatch_count;
+    head.has_split = source->has_split;
+    head.embedding = source->embedding;
+    head.head = source->head;
+    head.first_stage_whole = source->first_stage_whole;
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] != NULL) *heads[array] = &something;
+        if (source->arrays[array] != NULL) head.arrays[array] = &something;
     }
     exec_packet_put(packet, &head, sizeof head);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] == NULL) continue;
-        exec_packet_put(packet, *arrays[array],
-                        (int64_t)bal_layer_costs_array_bytes(&layers, array));
+        if (source->arrays[array] == NULL) continue;
+        exec_packet_put(packet, source->arrays[array],
+                        (int64_t)bal_layer_costs_array_bytes(source, array));
     }
 }
 
@@ -134,11 +130,9 @@ bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, i
 static bal_layer_costs take_source(exec_packet *packet)
 {
     bal_layer_costs layers = *(const bal_layer_costs *)exec_packet_take(packet, sizeof layers);
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&layers, arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*arrays[array] == NULL) continue;
-        *arrays[array] =
+        if (layers.arrays[array] == NULL) continue;
+        layers.arrays[array] =
             exec_packet_take(packet, (int64_t)bal_layer_costs_array_bytes(&layers, array));
     }
     return layers;

@@ -34,13 +34,12 @@ const char *exec_activity_text(const exec_activity *activity, int rank,
     const int what = atomic_load_explicit(&activity->what, memory_order_relaxed);
     const int iteration = atomic_load_explicit(&activity->iteration, memory_order_relaxed);
     if (what >= EXEC_PHASE_COUNT) {
-        char name[32];
         const bal_op op = {.kind = (uint8_t)(what - EXEC_PHASE_COUNT),
                            .microbatch =
                                atomic_load_explicit(&activity->microbatch, memory_order_relaxed)};
-        bal_op_name(op, name);
         snprintf(out, EXEC_ACTIVITY_BYTES, "rank %d, iteration %d, %s of stage %d", rank, iteration,
-                 name, atomic_load_explicit(&activity->stage, memory_order_relaxed));
+                 bal_op_name(op).text,
+                 atomic_load_explicit(&activity->stage, memory_order_relaxed));
     } else if (what != EXEC_PHASE_NONE) {
         snprintf(out, EXEC_ACTIVITY_BYTES, "rank %d, iteration %d, %s", rank, iteration,
                  phase_names[what]);

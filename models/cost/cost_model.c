@@ -516,7 +516,9 @@ static void put_rows(const cost_row *rows, int row_count, arena *memory, model_c
                                       .has_split = true,
                                       .embedding = true,
                                       .head = true};
-    bal_layer_costs_list(&costs->layers, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        arrays[array] = &costs->layers.arrays[array];
+    }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         arrays[BAL_COST_ARRAY_COUNT + pass] = &costs->flop[pass];
     }

@@ -367,14 +367,14 @@ static status fill_array(const model_dynamism *dynamism, const char *name, const
     return STATUS_OK;
 }
 
-static status fill_arrays(const model_dynamism *dynamism, const int64_t **const *base,
+static status fill_arrays(const model_dynamism *dynamism, const bal_layer_costs *base,
                           const model_load *load, const replica_costs *to, error_message *err)
 {
     const double *const factors[BAL_COST_ARRAY_COUNT - MODEL_PASS_COUNT] = {
         load->parameters, load->state,   load->activation,
         load->gradient,   load->message, load->reduction};
     for (int array = MODEL_PASS_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
-        TRY(fill_array(dynamism, bal_cost_names[array], *base[array],
+        TRY(fill_array(dynamism, bal_cost_names[array], base->arrays[array],
                        factors[array - MODEL_PASS_COUNT], to->arrays[array], err));
     }
     return STATUS_OK;
@@ -410,8 +410,6 @@ static status check_columns(const model_dynamism *dynamism, const bal_layer_cost
 static status apply(model_dynamism *dynamism, bal_layer_costs *base, replica_costs *replica,
                     int iteration, error_message *err)
 {
-    const int64_t **from[BAL_COST_ARRAY_COUNT];
-    const int64_t **to[BAL_COST_ARRAY_COUNT];
     const model_load *load = &dynamism->state->load[dynamism->load_model];
     TRY(check_columns(dynamism, base, load, iteration, err));
     const int columns =
@@ -419,17 +417,15 @@ static status apply(model_dynamism *dynamism, bal_layer_costs *base, replica_cos
     reserve(dynamism, replica, columns);
     replica->layers = *base;
     replica->layers.microbatch_count = columns;
-    bal_layer_costs_list(base, from);
-    bal_layer_costs_list(&replica->layers, to);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (*from[array] != NULL) *to[array] = replica->arrays[array];
+        if (base->arrays[array] != NULL) replica->layers.arrays[array] = replica->arrays[array];
     }
     const int passes = base->has_split ? MODEL_PASS_COUNT : MODEL_PASS_BACKWARD_WEIGHT;
     for (int pass = 0; pass < passes; pass++) {
-        TRY(fill_pass(dynamism, base, *from[pass], load, pass, replica, iteration, err));
+        TRY(fill_pass(dynamism, base, base->arrays[pass], load, pass, replica, iteration, err));
     }
     if (!base->has_split) clear_weight_pass(dynamism, replica);
-    return fill_arrays(dynamism, from, load, replica, err);
+    return fill_arrays(dynamism, base, load, replica, err);
 }
 
 static status ask_base(model_dynamism *dynamism, int iteration, bal_layer_costs *costs,

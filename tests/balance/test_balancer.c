@@ -312,8 +312,8 @@ typedef struct taste {
 } taste;
 
 static status distance_from_favourite(void *context, const bal_layer_costs *layers,
-                                      const bal_placed_partition *plan, int64_t *iteration_ns,
-                                      error_message *err)
+                                      const bal_placed_partition *plan, int microbatch_count,
+                                      int64_t *iteration_ns, error_message *err)
 {
     taste *wish = context;
     wish->evaluation_count++;
@@ -345,8 +345,8 @@ TEST(makespan_follows_its_evaluator)
 
 /// Every plan takes as long as any other, but for those whose first chunks are one layer each.
 static status likes_small_first_chunks(void *context, const bal_layer_costs *layers,
-                                       const bal_placed_partition *plan, int64_t *iteration_ns,
-                                       error_message *err)
+                                       const bal_placed_partition *plan, int microbatch_count,
+                                       int64_t *iteration_ns, error_message *err)
 {
     *iteration_ns = plan->first_layer[plan->rank_count] == plan->rank_count ? 1000 : 2000;
     return STATUS_OK;
@@ -374,8 +374,8 @@ TEST(makespan_tries_small_first_chunks_that_no_step_leads_to)
 }
 
 static status refuse_all(void *context, const bal_layer_costs *layers,
-                         const bal_placed_partition *plan, int64_t *iteration_ns,
-                         error_message *err)
+                         const bal_placed_partition *plan, int microbatch_count,
+                         int64_t *iteration_ns, error_message *err)
 {
     return error_set(err, STATUS_BACKEND, "no player");
 }

@@ -222,8 +222,8 @@ TEST(a_failed_decision_names_the_iteration_and_keeps_the_plan)
 
 /// Four microbatches of the slowest stage.
 static status play_slowest(void *context, const bal_layer_costs *layers,
-                           const bal_placed_partition *plan, int64_t *iteration_ns,
-                           error_message *err)
+                           const bal_placed_partition *plan, int microbatch_count,
+                           int64_t *iteration_ns, error_message *err)
 {
     *iteration_ns = 0;
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {

@@ -104,18 +104,18 @@ TEST(full_ranks_swap_only_with_room_for_a_layer)
     const bal_placed_partition to = plan_of(cuts, 2, (const int[]){1, 0});
     bal_machine two = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 60};
     bal_migration moves;
-    bal_migration_steps steps = {.step_count = -7};
+    bal_migration ordered = {.layer_count = -7};
     assert_ok(bal_migration_between(&from, &to, &four, &two, memory, &moves, NULL));
 
-    assert_fails(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &why),
+    assert_fails(bal_migration_order(&from, &moves, &four, &two, memory, &ordered, &why),
                  STATUS_INFEASIBLE,
                  "no order of the transfers fits the memory: layer 3 (20 bytes) cannot go "
                  "from rank 1 to rank 0, which holds 60 of its cap of 60 bytes");
-    assert_int_equal(steps.step_count, -7);
+    assert_int_equal(ordered.layer_count, -7);
     two.rank_memory_bytes = 90;
-    assert_ok(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &why));
-    assert_int_equal(steps.step[0].layer, 0);
-    assert_int_equal(steps.step[1].layer, 2); // after layer 0 has gone
+    assert_ok(bal_migration_order(&from, &moves, &four, &two, memory, &ordered, &why));
+    assert_int_equal(ordered.layer[0], 0);
+    assert_int_equal(ordered.layer[1], 2); // after layer 0 has gone
 }
 
 TEST(transfers_begin_when_both_ranks_are_released)
@@ -128,17 +128,17 @@ TEST(transfers_begin_when_both_ranks_are_released)
     const int64_t release[] = {100, 90, 70, 60};
     const int64_t never[] = {0, INT64_MAX - 10, 0, 0};
     bal_migration moves;
-    bal_migration_steps steps;
+    bal_migration ordered;
     int64_t finish = 0;
     assert_ok(bal_migration_between(&from, &to, &four, &alike, memory, &moves, NULL));
-    assert_ok(bal_migration_order(&from, &moves, &four, &alike, memory, &steps, NULL));
+    assert_ok(bal_migration_order(&from, &moves, &four, &alike, memory, &ordered, NULL));
 
     // 1 to 0 takes 35 ns, 2 to 3 takes 45: two pairs at once.
-    assert_ok(bal_migration_finish_ns(&steps, &four, &alike, NULL, memory, &finish, NULL));
+    assert_ok(bal_migration_finish_ns(&ordered, &four, &alike, NULL, memory, &finish, NULL));
     assert_int_equal(finish, 45);
-    assert_ok(bal_migration_finish_ns(&steps, &four, &alike, release, memory, &finish, NULL));
+    assert_ok(bal_migration_finish_ns(&ordered, &four, &alike, release, memory, &finish, NULL));
     assert_int_equal(finish, 135); // 70 + 45 against 100 + 35
-    assert_fails(bal_migration_finish_ns(&steps, &four, &alike, never, memory, &finish, &why),
+    assert_fails(bal_migration_finish_ns(&ordered, &four, &alike, never, memory, &finish, &why),
                  STATUS_INVALID, "the transfer of layer 1 ends after 64 bits of ns");
 }
 
@@ -219,17 +219,17 @@ TEST(nearly_every_order_that_there_is_is_found)
         const bal_placed_partition from = plan_of(cuts[0], RANKS, ranks[0]);
         const bal_placed_partition to = plan_of(cuts[1], RANKS, ranks[1]);
         bal_migration moves;
-        bal_migration_steps steps;
+        bal_migration ordered;
         arena_reset(memory);
         assert_ok(bal_migration_between(&from, &to, &costs, &full, memory, &moves, NULL));
 
-        const status ordered =
-            bal_migration_order(&from, &moves, &costs, &full, memory, &steps, NULL);
+        const status found =
+            bal_migration_order(&from, &moves, &costs, &full, memory, &ordered, NULL);
 
         const bool is_possible = is_reachable(bytes, LAYERS, cap, owner[0], owner[1]);
-        assert_true(ordered == STATUS_INFEASIBLE || (ordered == STATUS_OK && is_possible));
+        assert_true(found == STATUS_INFEASIBLE || (found == STATUS_OK && is_possible));
         direct += is_possible;
-        direct_found += ordered == STATUS_OK;
+        direct_found += found == STATUS_OK;
     }
     print_message("%d of %d orders found\n", direct_found, direct);
     assert_true(direct > 4000 && direct_found * 1000 >= direct * 985);

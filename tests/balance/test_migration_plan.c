@@ -302,8 +302,8 @@ static void fill_four(four_ranks *at)
 
 /// 100 ns, and 100 for each layer of the first stage: likes plans with a short one.
 static status wants_short_first(void *context, const bal_layer_costs *layers,
-                                const bal_placed_partition *plan, int64_t *iteration_ns,
-                                error_message *err)
+                                const bal_placed_partition *plan, int microbatch_count,
+                                int64_t *iteration_ns, error_message *err)
 {
     if (context != NULL) return error_set(err, STATUS_BACKEND, "the player is out");
     *iteration_ns = 100 + 100 * (int64_t)plan->first_layer[1];

@@ -99,22 +99,23 @@ static void start_run(run *at, uint64_t seed)
     at->machine.rank_memory_bytes = at->cap;
 }
 
-/// Applies the steps and looks at every moment.
-static void apply(run *at, const bal_migration_steps *steps)
+/// Moves layer after layer and looks at every moment.
+static void apply(run *at, const bal_migration *ordered)
 {
-    for (int index = 0; index < steps->step_count; index++) {
-        const bal_migration_step *step = &steps->step[index];
-        const int64_t bytes = at->state_bytes[step->layer];
-        if (at->owner[step->layer] != step->from || step->from == step->to) {
+    for (int index = 0; index < ordered->layer_count; index++) {
+        const int layer = ordered->layer[index];
+        const int from = ordered->from[index];
+        const int to = ordered->to[index];
+        if (at->owner[layer] != from || from == to) {
             fail_msg("seed %d: step %d sends layer %d from rank %d, it is on %d", (int)at->seed,
-                     index, step->layer, step->from, at->owner[step->layer]);
+                     index, layer, from, at->owner[layer]);
         }
-        const int64_t during = held_by(at, step->to) + bytes; // the sender still has it
+        const int64_t during = held_by(at, to) + at->state_bytes[layer]; // the sender still has it
         if (during > at->cap) {
             fail_msg("seed %d: step %d fills rank %d with %d bytes, cap %d", (int)at->seed, index,
-                     step->to, (int)during, (int)at->cap);
+                     to, (int)during, (int)at->cap);
         }
-        at->owner[step->layer] = step->to;
+        at->owner[layer] = to;
     }
 }
 
@@ -136,7 +137,7 @@ static void check_plan(const run *at, const bal_placed_partition *plan)
     }
 }
 
-static void check_times(run *at, const bal_migration *migration, const bal_migration_steps *steps)
+static void check_times(run *at, const bal_migration *ordered)
 {
     const bal_layer_costs layers = layers_of(at);
     int64_t finish = -1;
@@ -148,10 +149,10 @@ static void check_times(run *at, const bal_migration *migration, const bal_migra
         if (rank < at->machine.rank_count && release[rank] > largest) largest = release[rank];
     }
     assert_ok(
-        bal_migration_finish_ns(steps, &layers, &at->machine, NULL, at->memory, &finish, NULL));
+        bal_migration_finish_ns(ordered, &layers, &at->machine, NULL, at->memory, &finish, NULL));
     assert_ok(
-        bal_migration_finish_ns(steps, &layers, &at->machine, release, at->memory, &late, NULL));
-    assert_true(finish >= migration->time_ns); // no rank is done before its own transfers
+        bal_migration_finish_ns(ordered, &layers, &at->machine, release, at->memory, &late, NULL));
+    assert_true(finish >= ordered->time_ns); // no rank is done before its own transfers
     assert_true(late >= finish && late <= largest + finish);
 }
 
@@ -160,19 +161,19 @@ static void migrate(run *at, const bal_migration_choice *choice, tally *seen)
 {
     const bal_layer_costs layers = layers_of(at);
     const bal_placed_partition before = in_force(at);
-    bal_migration_steps steps;
-    const status ordered = bal_migration_order(&before, &choice->migration, &layers, &at->machine,
-                                               at->memory, &steps, &why);
-    if (ordered == STATUS_INFEASIBLE) {
+    bal_migration ordered;
+    const status found = bal_migration_order(&before, &choice->migration, &layers, &at->machine,
+                                             at->memory, &ordered, &why);
+    if (found == STATUS_INFEASIBLE) {
         assert_non_null(strstr(why.message, "cannot go from rank"));
         seen->stuck++;
         return;
     }
-    assert_ok(ordered);
-    assert_int_equal(steps.step_count, choice->migration.layer_count);
-    apply(at, &steps);
+    assert_ok(found);
+    assert_int_equal(ordered.layer_count, choice->migration.layer_count);
+    apply(at, &ordered);
     check_plan(at, &choice->plan);
-    check_times(at, &choice->migration, &steps);
+    check_times(at, &ordered);
     seen->migrations++;
     seen->moves += choice->migration.layer_count;
     seen->shrunk += choice->plan.rank_count < at->rank_count;

@@ -136,14 +136,7 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
     return STATUS_OK;
 }
 
-static status play_eight(void *context, const bal_layer_costs *layers,
-                         const bal_placed_partition *plan, int64_t *iteration_ns,
-                         error_message *err)
-{
-    return play(context, layers, plan, 8, iteration_ns, err);
-}
-
-static const bal_evaluator evaluator = {.iteration_ns = play_eight, .iteration_ns_of = play};
+static const bal_evaluator evaluator = {.iteration_ns = play};
 
 enum { LAYERS = 48, RANKS = 31 };
 
@@ -340,7 +333,7 @@ static status play_with_bubble(void *context, const bal_layer_costs *layers,
 TEST(released_ranks_that_replicate_shorten_the_iteration)
 {
     fill_pipeline(12, 8, 8);
-    const bal_evaluator bubbly = {.iteration_ns = play_eight, .iteration_ns_of = play_with_bubble};
+    const bal_evaluator bubbly = {.iteration_ns = play_with_bubble};
     at.problem.evaluator = &bubbly;
     at.question.replica_count = 2;
     int64_t reduction_ns[12];

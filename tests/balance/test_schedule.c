@@ -15,9 +15,7 @@ static void assert_order(const bal_schedule *schedule, int rank, const char *exp
 {
     text_buffer text = {0};
     for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-        char name[32];
-        bal_op_name(schedule->ops[op], name);
-        text_format(&text, "%s%s", text.length > 0 ? " " : "", name);
+        text_format(&text, "%s%s", text.length > 0 ? " " : "", bal_op_name(schedule->ops[op]).text);
     }
     assert_string_equal(text.bytes, expected);
     text_free(&text);
@@ -279,10 +277,8 @@ TEST(names_of_ops_read_back)
     const char *const names[] = {"F0", "B12", "W7", "BW1048575", "1:F0", "63:BW9"};
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         bal_op op;
-        char name[32];
         assert_ok(bal_op_parse(names[index], &op, NULL));
-        bal_op_name(op, name);
-        assert_string_equal(name, names[index]);
+        assert_string_equal(bal_op_name(op).text, names[index]);
     }
     const char *const wrong[] = {"",   "F",   "X0",    "F-1",      "F0 ",  "0F0",
                                  "1:", ":F0", "64:F0", "F1048576", "B0W0", "F99999999999999999999"};

@@ -214,9 +214,7 @@ TEST(recorded_timelines_are_met_op_by_op)
                 json_string(json_element(expected, 0), &expected_name, NULL);
                 json_int64(json_element(expected, 1), 0, 1 << 20, &times[0], NULL);
                 json_int64(json_element(expected, 2), 0, 1 << 20, &times[1], NULL);
-                char name[32];
-                bal_op_name(schedule.ops[first + op], name);
-                assert_string_equal(name, expected_name);
+                assert_string_equal(bal_op_name(schedule.ops[first + op]).text, expected_name);
                 assert_int_equal(timeline.begin_ns[first + op], times[0]);
                 assert_int_equal(timeline.end_ns[first + op], times[1]);
             }

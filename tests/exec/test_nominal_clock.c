@@ -240,13 +240,13 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
                 .machine_rank = seen->machine_rank};
         }
         bal_migration migration;
-        bal_migration_steps steps;
+        bal_migration ordered;
         int64_t finish_ns = 0;
         assert_ok(bal_migration_between(&plans[0], &plans[1], &layers, &training->machine, memory,
                                         &migration, NULL));
         assert_ok(bal_migration_order(&plans[0], &migration, &layers, &training->machine, memory,
-                                      &steps, NULL));
-        assert_ok(bal_migration_finish_ns(&steps, &layers, &training->machine, NULL, memory,
+                                      &ordered, NULL));
+        assert_ok(bal_migration_finish_ns(&ordered, &layers, &training->machine, NULL, memory,
                                           &finish_ns, NULL));
         assert_int_equal(before->migration_finish_ns, finish_ns);
     }

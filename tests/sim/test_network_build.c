@@ -1,4 +1,4 @@
-/// Tests of sim/network_build.h: which links the messages of a schedule cross on a machine, and
+/// Tests of sim/network.h: which links the messages of a schedule cross on a machine, and
 /// what training replays make of it, against iterations that are worked out by hand or played
 /// apart.
 #include "sim/network.h"
@@ -21,11 +21,11 @@ static bal_machine machine_of(int ranks, int per_node)
                          .shares_node_links = true};
 }
 
-static sim_network network_of(const bal_machine *machine, const bal_schedule *schedule,
-                              const int *machine_rank, const bal_stage_costs *costs)
+static sim_network network_of(const bal_machine *machine, const bal_placed_partition *plan,
+                              const bal_stage_costs *costs)
 {
     sim_network network;
-    sim_network_of_machine(machine, schedule, machine_rank, costs, memory, &network);
+    sim_network_of_machine(machine, plan, costs, memory, &network);
     return network;
 }
 
@@ -33,12 +33,12 @@ TEST(messages_that_leave_a_node_cross_its_link)
 {
     const int64_t forward_ns[] = {1, 110, 1, 0};
     const int64_t backward_ns[] = {0, 1, 60, 1};
-    const bal_schedule schedule = {.rank_count = 4, .chunk_count = 1};
+    const bal_placed_partition plan = {.rank_count = 4, .chunk_count = 1};
     const bal_stage_costs costs = {
         .stage_count = 4, .send_forward_ns = forward_ns, .send_backward_ns = backward_ns};
     const bal_machine machine = machine_of(4, 2);
 
-    const sim_network network = network_of(&machine, &schedule, NULL, &costs);
+    const sim_network network = network_of(&machine, &plan, &costs);
 
     const int forward_link[] = {-1, 0, -1, -1};
     const int backward_link[] = {-1, -1, 1, -1};
@@ -54,13 +54,13 @@ TEST(places_and_chunks_count_by_their_ranks_of_the_machine)
 {
     const int64_t send_ns[] = {110, 110, 110, 110};
     const int machine_rank[] = {3, 1};
-    const bal_schedule schedule = {
-        .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_LOOP};
+    const bal_placed_partition plan = {
+        .rank_count = 2, .chunk_count = 2, .machine_rank = machine_rank};
     const bal_stage_costs costs = {
         .stage_count = 4, .send_forward_ns = send_ns, .send_backward_ns = send_ns};
     const bal_machine machine = machine_of(4, 2);
 
-    const sim_network network = network_of(&machine, &schedule, machine_rank, &costs);
+    const sim_network network = network_of(&machine, &plan, &costs);
 
     const int forward_link[] = {1, 0, 1, -1}; // stages 0 and 2 are on rank 3, of node 1
     const int backward_link[] = {-1, 0, 1, 0};
@@ -71,7 +71,7 @@ TEST(places_and_chunks_count_by_their_ranks_of_the_machine)
 TEST(where_nothing_is_shared_there_are_no_links)
 {
     const int64_t send_ns[] = {110, 110};
-    const bal_schedule schedule = {.rank_count = 2, .chunk_count = 1};
+    const bal_placed_partition plan = {.rank_count = 2, .chunk_count = 1};
     const bal_stage_costs costs = {
         .stage_count = 2, .send_forward_ns = send_ns, .send_backward_ns = send_ns};
     bal_machine apart = machine_of(2, 1);
@@ -79,8 +79,8 @@ TEST(where_nothing_is_shared_there_are_no_links)
     apart.shares_node_links = false;
     apart.send = BAL_SEND_BLOCKING;
 
-    const sim_network blocking = network_of(&apart, &schedule, NULL, &costs);
-    const sim_network within = network_of(&one_node, &schedule, NULL, &costs);
+    const sim_network blocking = network_of(&apart, &plan, &costs);
+    const sim_network within = network_of(&one_node, &plan, &costs);
 
     assert_int_equal(blocking.link_count, 0);
     assert_int_equal(blocking.send, BAL_SEND_BLOCKING);

@@ -159,7 +159,8 @@ TEST(messages_without_deviation_take_their_factor)
 TEST(disturbed_links_are_slow_in_both_directions_while_it_lasts)
 {
     case_of of = make_case(8);
-    const int machine_rank[] = {6, 5, 2, 1};
+    const bal_placed_partition plan = {
+        .rank_count = 4, .chunk_count = 1, .machine_rank = (const int[]){6, 5, 2, 1}};
     const bal_disturbed_link links[] = {{.rank = 2,
                                          .other_rank = 5,
                                          .time_factor = 4,
@@ -168,7 +169,7 @@ TEST(disturbed_links_are_slow_in_both_directions_while_it_lasts)
                                          .end_iteration = 5}};
     const bal_disturbance disturbance = {.links = links, .link_count = 1};
     for (int64_t iteration = 0; iteration < 8; iteration++) {
-        const sim_perturbed_play play = {.iteration = iteration, .machine_rank = machine_rank};
+        const sim_perturbed_play play = {.iteration = iteration, .plan = &plan};
         const bool is_slow = iteration == 3 || iteration == 4;
 
         const bal_stage_costs out = perturb(&of, &disturbance, &play);
@@ -204,7 +205,8 @@ TEST(times_that_would_not_fit_are_left_for_the_check_to_refuse)
     const bal_disturbed_link link = {
         .rank = 0, .other_rank = 1, .time_factor = 1000, .end_iteration = 1};
     const bal_disturbance disturbance = {.links = &link, .link_count = 1};
-    const sim_perturbed_play play = {0};
+    const bal_placed_partition plan = {.rank_count = 4, .chunk_count = 1};
+    const sim_perturbed_play play = {.plan = &plan};
     bal_stage_costs out;
     of.costs.send_forward_ns = filled(RANKS, INT64_MAX / 512);
 

@@ -69,8 +69,8 @@ TEST(a_prediction_is_the_pipeline_and_the_exposed_reduction)
         const bal_played_plan played = {
             .plan = &plan, .schedule = &schedule, .replicas = &layers, .replica_count = 1};
         assert_ok(sim_plan_replay_play(&run->training.machine, &played, memory, &replay, &why));
-        assert_ok(evaluator->iteration_ns_of(evaluator->context, &layers, &plan, microbatches,
-                                             &predicted_ns, &why));
+        assert_ok(evaluator->iteration_ns(evaluator->context, &layers, &plan, microbatches,
+                                          &predicted_ns, &why));
         assert_int_equal(predicted_ns, replay.times.pipeline_ns + 3 * 50); // the largest rank's
     }
 
