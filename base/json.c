@@ -589,8 +589,9 @@ void json_line_end(json_writer *writer)
     text_append(writer->out, "\n");
 }
 
-static void before_value(json_writer *writer)
+static void begin_value(json_writer *writer, const char *key)
 {
+    if (key != NULL) json_write_key(writer, key);
     if (writer->after_key) {
         writer->after_key = false;
         return;
@@ -600,9 +601,9 @@ static void before_value(json_writer *writer)
     writer->has_items[writer->depth] = true;
 }
 
-static void open_container(json_writer *writer, const char *bracket)
+static void open_container(json_writer *writer, const char *key, const char *bracket)
 {
-    before_value(writer);
+    begin_value(writer, key);
     text_append(writer->out, bracket);
     writer->depth++;
     assert(writer->depth <= JSON_DEPTH_MAX);
@@ -618,7 +619,7 @@ static void close_container(json_writer *writer, const char *bracket)
 
 void json_begin_object(json_writer *writer)
 {
-    open_container(writer, "{");
+    open_container(writer, NULL, "{");
 }
 
 void json_end_object(json_writer *writer)
@@ -628,7 +629,7 @@ void json_end_object(json_writer *writer)
 
 void json_begin_array(json_writer *writer)
 {
-    open_container(writer, "[");
+    open_container(writer, NULL, "[");
 }
 
 void json_end_array(json_writer *writer)
@@ -664,16 +665,10 @@ static void write_quoted(text_buffer *out, const char *value)
 void json_write_key(json_writer *writer, const char *key)
 {
     assert(!writer->after_key);
-    before_value(writer);
+    begin_value(writer, NULL);
     write_quoted(writer->out, key);
     text_append(writer->out, ":");
     writer->after_key = true;
-}
-
-void json_write_int64(json_writer *writer, int64_t value)
-{
-    before_value(writer);
-    text_format(writer->out, "%" PRId64, value);
 }
 
 /// How many digits say a number, if 15 do, as those of people; else 16. Most that are computed need
@@ -691,9 +686,9 @@ static int digits_needed(double value)
     return count;
 }
 
-void json_write_double(json_writer *writer, double value)
+void json_put_double(json_writer *writer, const char *key, double value)
 {
-    before_value(writer);
+    begin_value(writer, key);
     if (!isfinite(value)) {
         text_append(writer->out, "null");
         return;
@@ -709,94 +704,52 @@ void json_write_double(json_writer *writer, double value)
     if (looks_integer && fabs(value) > (double)JSON_INTEGER_MAX) text_append(writer->out, ".0");
 }
 
-void json_write_bool(json_writer *writer, bool value)
+void json_put_object(json_writer *writer, const char *key)
 {
-    before_value(writer);
-    text_append(writer->out, value ? "true" : "false");
+    open_container(writer, key, "{");
 }
 
-void json_write_string(json_writer *writer, const char *value)
+void json_put_array(json_writer *writer, const char *key)
 {
-    before_value(writer);
-    if (value == NULL) {
-        text_append(writer->out, "null");
-    } else {
-        write_quoted(writer->out, value);
-    }
+    open_container(writer, key, "[");
 }
 
-void json_write_null(json_writer *writer)
+void json_put_int64(json_writer *writer, const char *key, int64_t value)
 {
-    before_value(writer);
+    begin_value(writer, key);
+    text_format(writer->out, "%" PRId64, value);
+}
+
+void json_put_null(json_writer *writer, const char *key)
+{
+    begin_value(writer, key);
     text_append(writer->out, "null");
 }
 
-void json_write_int64_array(json_writer *writer, const int64_t *values, int count)
+/// Whether there are numbers to write; null if not.
+static bool begin_numbers(json_writer *writer, const char *key, const void *values)
 {
-    before_value(writer);
-    text_append(writer->out, "[");
+    begin_value(writer, key);
+    text_append(writer->out, values != NULL ? "[" : "null");
+    return values != NULL;
+}
+
+void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
+{
+    if (!begin_numbers(writer, key, values)) return;
     for (int index = 0; index < count; index++) {
         text_format(writer->out, "%s%" PRId64, index > 0 ? "," : "", values[index]);
     }
     text_append(writer->out, "]");
 }
 
-void json_write_int_array(json_writer *writer, const int *values, int count)
+void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
 {
-    before_value(writer);
-    text_append(writer->out, "[");
+    if (!begin_numbers(writer, key, values)) return;
     for (int index = 0; index < count; index++) {
         text_format(writer->out, "%s%d", index > 0 ? "," : "", values[index]);
     }
     text_append(writer->out, "]");
-}
-
-void json_put_object(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_begin_object(writer);
-}
-
-void json_put_array(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_begin_array(writer);
-}
-
-void json_put_int64(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    json_write_int64(writer, value);
-}
-
-void json_put_value(json_writer *writer, const char *key, json_value value)
-{
-    json_write_key(writer, key);
-    json_write_value(writer, value);
-}
-
-void json_put_null(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_write_null(writer);
-}
-
-/// Whether there are values to write after the key; null if not.
-static bool put_key_of(json_writer *writer, const char *key, const void *values)
-{
-    json_write_key(writer, key);
-    if (values == NULL) json_write_null(writer);
-    return values != NULL;
-}
-
-void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
-{
-    if (put_key_of(writer, key, values)) json_write_int64_array(writer, values, count);
-}
-
-void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
-{
-    if (put_key_of(writer, key, values)) json_write_int_array(writer, values, count);
 }
 
 void json_put_double_array(json_writer *writer, const char *key, const double *values, int count,
@@ -804,25 +757,18 @@ void json_put_double_array(json_writer *writer, const char *key, const double *v
 {
     json_put_array(writer, key);
     for (int index = 0; index < count; index++) {
-        json_write_double(writer, text_rounded(values[index], digits));
+        json_put_rounded(writer, NULL, values[index], digits);
     }
     json_end_array(writer);
 }
 
 void json_put_optional(json_writer *writer, const char *key, int64_t value)
 {
-    json_write_key(writer, key);
     if (value < 0) {
-        json_write_null(writer);
+        json_put_null(writer, key);
     } else {
-        json_write_int64(writer, value);
+        json_put_int64(writer, key, value);
     }
-}
-
-void json_put_double(json_writer *writer, const char *key, double value)
-{
-    json_write_key(writer, key);
-    json_write_double(writer, value);
 }
 
 void json_put_rounded(json_writer *writer, const char *key, double value, int digits)
@@ -832,14 +778,18 @@ void json_put_rounded(json_writer *writer, const char *key, double value, int di
 
 void json_put_bool(json_writer *writer, const char *key, bool value)
 {
-    json_write_key(writer, key);
-    json_write_bool(writer, value);
+    begin_value(writer, key);
+    text_append(writer->out, value ? "true" : "false");
 }
 
 void json_put_string(json_writer *writer, const char *key, const char *value)
 {
-    json_write_key(writer, key);
-    json_write_string(writer, value);
+    begin_value(writer, key);
+    if (value == NULL) {
+        text_append(writer->out, "null");
+    } else {
+        write_quoted(writer->out, value);
+    }
 }
 
 /// The object that holds the last key of a path; key is set to that key.
@@ -889,33 +839,15 @@ static void write_scalar(json_writer *writer, const cJSON *node)
 {
     const double value = node->valuedouble;
     if (cJSON_IsString(node)) {
-        json_write_string(writer, node->valuestring);
+        json_put_string(writer, NULL, node->valuestring);
     } else if (cJSON_IsBool(node)) {
-        json_write_bool(writer, cJSON_IsTrue(node));
+        json_put_bool(writer, NULL, cJSON_IsTrue(node));
     } else if (cJSON_IsNull(node)) {
-        json_write_null(writer);
+        json_put_null(writer, NULL);
     } else if (value == trunc(value) && fabs(value) <= (double)JSON_INTEGER_MAX) {
-        json_write_int64(writer, (int64_t)value);
+        json_put_int64(writer, NULL, (int64_t)value);
     } else {
-        json_write_double(writer, value);
-    }
-}
-
-static void begin_container(json_writer *writer, const cJSON *node)
-{
-    if (cJSON_IsObject(node)) {
-        json_begin_object(writer);
-    } else {
-        json_begin_array(writer);
-    }
-}
-
-static void end_container(json_writer *writer, const cJSON *node)
-{
-    if (cJSON_IsObject(node)) {
-        json_end_object(writer);
-    } else {
-        json_end_array(writer);
+        json_put_double(writer, NULL, value);
     }
 }
 
@@ -926,23 +858,26 @@ static void write_document(json_writer *writer, const cJSON *root)
     for (const cJSON *node = root; node != NULL;) {
         if (path.depth > 0 && node->string != NULL) json_write_key(writer, node->string);
         const bool is_container = cJSON_IsObject(node) || cJSON_IsArray(node);
-        if (is_container) begin_container(writer, node);
+        if (is_container) open_container(writer, NULL, cJSON_IsObject(node) ? "{" : "[");
         if (!is_container) write_scalar(writer, node);
-        if (is_container && node->child == NULL) end_container(writer, node);
+        if (is_container && node->child == NULL) {
+            close_container(writer, cJSON_IsObject(node) ? "}" : "]");
+        }
         const int depth = path.depth;
         node = walk_next(&path, node);
         for (int level = depth; level > path.depth; level--) {
-            end_container(writer, path.around[level - 1]);
+            close_container(writer, cJSON_IsObject(path.around[level - 1]) ? "}" : "]");
         }
     }
 }
 
-void json_write_value(json_writer *writer, json_value value)
+void json_put_value(json_writer *writer, const char *key, json_value value)
 {
     if (value.node == NULL) {
-        json_write_null(writer);
+        json_put_null(writer, key);
         return;
     }
+    if (key != NULL) json_write_key(writer, key);
     // A member is written without its key, which is the caller's.
     cJSON alone = *node_of(value);
     alone.next = NULL;
@@ -967,8 +902,7 @@ static void write_leaf_key(json_writer *writer, const char *path, const walk *ar
 void json_put_leaves(json_writer *writer, const char *path, json_value value)
 {
     if (!json_is_object(value)) {
-        json_write_key(writer, path);
-        json_write_value(writer, value);
+        json_put_value(writer, path, value);
         return;
     }
     cJSON root = *node_of(value);
@@ -980,7 +914,7 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value)
         leaf.child = NULL;
         if (!cJSON_IsObject(node)) {
             write_leaf_key(writer, path, &around, node);
-            json_write_value(writer, (json_value){.node = node});
+            json_put_value(writer, NULL, (json_value){.node = node});
         }
         node = walk_next(&around, cJSON_IsObject(node) ? node : &leaf);
     }

@@ -246,20 +246,14 @@ void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int
 void text_append_escaped(text_buffer *buffer, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
-        switch (*c) {
-        case '<':
-            text_append(buffer, "&lt;");
-            break;
-        case '>':
-            text_append(buffer, "&gt;");
-            break;
-        case '&':
-            text_append(buffer, "&amp;");
-            break;
-        case '"':
-            text_append(buffer, "&quot;");
-            break;
-        default:
+        const char *escaped = *c == '<'   ? "&lt;"
+                              : *c == '>' ? "&gt;"
+                              : *c == '&' ? "&amp;"
+                              : *c == '"' ? "&quot;"
+                                          : NULL;
+        if (escaped != NULL) {
+            text_append(buffer, escaped);
+        } else {
             text_append_bytes(buffer, c, 1);
         }
     }

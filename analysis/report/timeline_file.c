@@ -16,9 +16,9 @@ static void write_ops(const ana_timeline *timeline, json_writer *writer)
             char name[32];
             bal_op_name(schedule->ops[op], name);
             json_begin_array(writer);
-            json_write_string(writer, name);
-            json_write_int64(writer, timeline->timeline.begin_ns[op]);
-            json_write_int64(writer, timeline->timeline.end_ns[op]);
+            json_put_string(writer, NULL, name);
+            json_put_int64(writer, NULL, timeline->timeline.begin_ns[op]);
+            json_put_int64(writer, NULL, timeline->timeline.end_ns[op]);
             json_end_array(writer);
         }
         json_end_array(writer);
