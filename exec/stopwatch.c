@@ -31,18 +31,18 @@ status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err)
 {
     watch->lap_count = 0;
     watch->op_count = 0;
-    TRY(exec_stopwatch_lap(watch, NULL, err));
+    exec_stopwatch_lap(watch, NULL);
     // The first mark is where the host's clock and the backend's meet: nothing queued before it may
     // make it late.
     const exec_kernel_table *table = watch->kernels->table;
     return table->mark != NULL ? table->finish(watch->kernels, err) : STATUS_OK;
 }
 
-status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err)
+void exec_stopwatch_begin_op(exec_stopwatch *watch)
 {
     assert(watch->op_count < watch->op_max);
     watch->first_lap[watch->op_count] = watch->lap_count;
-    return exec_stopwatch_lap(watch, NULL, err);
+    exec_stopwatch_lap(watch, NULL);
 }
 
 static int64_t clock_ns(const exec_stopwatch *watch)
@@ -68,20 +68,18 @@ static int64_t end_of_part_ns(const exec_stopwatch *watch, int lap)
     return now_ns;
 }
 
-status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err)
+void exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell)
 {
     assert(watch->lap_count < watch->lap_max);
     const int lap = watch->lap_count++;
     const exec_kernel_table *table = watch->kernels->table;
     watch->cell[lap] = cell;
     if (table->mark != NULL) {
-        const status result = table->mark(watch->kernels, lap);
-        if (result == STATUS_OK) return STATUS_OK;
-        return error_set(err, result, "%s: cannot note the time", table->name);
+        table->mark(watch->kernels, lap);
+        return;
     }
     watch->lap_ns[lap] = end_of_part_ns(watch, lap);
     watch->waited_ns = 0;
-    return STATUS_OK;
 }
 
 int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch)
@@ -95,14 +93,13 @@ void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncoun
     watch->waited_ns += exec_stopwatch_op_ns(watch) - since_ns;
 }
 
-status exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty, error_message *err)
+void exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty)
 {
     const int op = watch->op_count;
     const bool has_parts = watch->lap_count - 1 > watch->first_lap[op];
-    if (!has_parts && !is_empty) TRY(exec_stopwatch_lap(watch, NULL, err));
+    if (!has_parts && !is_empty) exec_stopwatch_lap(watch, NULL);
     watch->last_lap[op] = watch->lap_count - 1;
     watch->op_count++;
-    return STATUS_OK;
 }
 
 status exec_stopwatch_settle(exec_stopwatch *watch, int first_op, error_message *err)

@@ -38,13 +38,13 @@ void exec_stopwatch_reset(exec_stopwatch *watch);
 status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err);
 
 /// An op begins.
-status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err);
+void exec_stopwatch_begin_op(exec_stopwatch *watch);
 
 /// A part of the op has ended. With a time_factor the caller is held up, computing on, until the
 /// part has taken that many times as long.
 ///
 /// @param cell gets the time since the lap before, once it is settled
-status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err);
+void exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell);
 
 /// Since the op at hand has begun, by the host's clock.
 int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch);
@@ -58,7 +58,7 @@ void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncoun
 /// The op ends, with its last part if it has been told any.
 ///
 /// @param is_empty it had nothing to do, and takes no time
-status exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty, error_message *err);
+void exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty);
 
 /// Waits for all work that is enqueued; the cells of these ops are then filled.
 ///

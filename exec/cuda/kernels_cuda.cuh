@@ -173,7 +173,8 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, siz
                    exec_kernels *kernels, Arguments... arguments)
 {
     const size_t always_there = 48 * 1024;
-    if (grid.x == 0 || grid.y == 0) return;
+    const exec_cuda_queue *queue = (const exec_cuda_queue *)kernels;
+    if (grid.x == 0 || grid.y == 0 || queue->failure.code != STATUS_OK) return;
     if (shared_bytes > always_there) {
         exec_cuda_note(kernels,
                        (int)cudaFuncSetAttribute(
@@ -184,7 +185,7 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, siz
     config.gridDim = grid;
     config.blockDim = dim3(lanes);
     config.dynamicSmemBytes = shared_bytes;
-    config.stream = (cudaStream_t)((const exec_cuda_queue *)kernels)->stream;
+    config.stream = (cudaStream_t)queue->stream;
     exec_cuda_note(kernels,
                    (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
                    "the launch of a kernel");

@@ -7,13 +7,10 @@
 
 enum { ALIGNMENT = 64 };
 
-static status cpu_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
+static void *cpu_allocate(exec_kernels *kernels, size_t bytes)
 {
-    (void)err;
     (void)kernels;
-    const size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    *memory = memset(aligned_alloc(ALIGNMENT, rounded), 0, rounded);
-    return STATUS_OK;
+    return memory_aligned(ALIGNMENT, bytes);
 }
 
 static void cpu_release(exec_kernels *kernels, void *memory)
@@ -80,6 +77,7 @@ static const exec_kernel_table cpu_table = {
     .to_values = cpu_to_values,
     .to_floats = cpu_to_floats,
     .finish = cpu_finish,
+    .check = cpu_finish,
     .close = cpu_close,
     .matmul = exec_cpu_matmul,
     .group_matmul = exec_cpu_group_matmul,
@@ -135,8 +133,8 @@ static void find_width(exec_cpu *cpu)
 
 status exec_kernels_cpu_open(exec_kernels **kernels)
 {
-    exec_cpu *cpu = aligned_alloc(_Alignof(exec_cpu), sizeof *cpu);
-    *cpu = (exec_cpu){.kernels = {.table = &cpu_table}};
+    exec_cpu *cpu = memory_aligned(_Alignof(exec_cpu), sizeof *cpu);
+    cpu->kernels.table = &cpu_table;
     find_width(cpu);
     *kernels = &cpu->kernels;
     return STATUS_OK;

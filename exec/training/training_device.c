@@ -64,17 +64,16 @@ static bool is_held(const bal_placed_partition *plan, int place, int layer)
     return false;
 }
 
-static status hold_layer(exec_learner *learner, int layer, int microbatch_count, error_message *err)
+static void hold_layer(exec_learner *learner, int layer, int microbatch_count)
 {
     exec_held_layer *held = &learner->held[layer];
     if (held->layer == NULL) {
-        TRY(exec_layer_create(&learner->model, learner->buffers, layer, &held->layer, err));
+        held->layer = exec_layer_create(&learner->model, learner->buffers, layer);
     }
-    if (held->microbatch_count == microbatch_count) return STATUS_OK;
+    if (held->microbatch_count == microbatch_count) return;
     drop_slots(held);
     held->slots = memory_array((size_t)microbatch_count, sizeof(exec_slot *));
     held->microbatch_count = microbatch_count;
-    return STATUS_OK;
 }
 
 static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
@@ -135,7 +134,7 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     int held_count = 0;
     for (int layer = 0; layer < learner->layer_count; layer++) {
         if (!is_held(plan, place, layer)) continue;
-        TRY(hold_layer(learner, layer, microbatch_count, err));
+        hold_layer(learner, layer, microbatch_count);
         learner->held[layer].row = held_count++;
     }
     exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
@@ -148,16 +147,14 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         learner->report.layer[held->row] = layer;
     }
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_model_row_count(&learner->model);
-    void *drawn = NULL;
-    TRY(learner->kernels->table->allocate(
-        learner->kernels, (3 * tokens + learner->load_count) * sizeof(int) + tokens * sizeof(float),
-        &drawn, err));
-    learner->token = drawn;
+    learner->token = learner->kernels->table->allocate(
+        learner->kernels,
+        (3 * tokens + learner->load_count) * sizeof(int) + tokens * sizeof(float));
     learner->target = learner->token + tokens;
     learner->position = learner->target + tokens;
     learner->load = learner->position + tokens;
     learner->loss = (float *)(void *)(learner->load + learner->load_count);
-    return STATUS_OK;
+    return learner->kernels->table->check(learner->kernels, err);
 }
 
 static status hold(exec_device *device, const bal_placed_partition *plan, int place,
@@ -228,8 +225,9 @@ static status ship(exec_device *device, exec_endpoint *endpoint, int layer, int 
     exec_learner *learner = (exec_learner *)device;
     exec_held_layer *held = &learner->held[layer];
     if (!is_send) {
-        TRY(exec_buffers_take(learner->buffers, (size_t)byte_count, &held->arrived, err));
+        held->arrived = exec_buffers_take(learner->buffers, (size_t)byte_count);
         held->arrived_bytes = byte_count;
+        TRY(learner->kernels->table->check(learner->kernels, err));
     }
     void *memory = held->arrived != NULL ? held->arrived : held->layer->master;
     const exec_transfer one = {rank, is_send, memory, byte_count};
@@ -255,9 +253,7 @@ static status initialise(exec_device *device, int layer, error_message *err)
     const exec_learner *learner = (const exec_learner *)device;
     exec_held_layer *held = held_layer(device, layer);
     TRY(exec_layer_initialise(held->layer, err));
-    if (learner->mechanism->initialise != NULL) {
-        TRY(learner->mechanism->initialise(held->layer, err));
-    }
+    if (learner->mechanism->initialise != NULL) learner->mechanism->initialise(held->layer);
     held->is_filled = true;
     return learner->kernels->table->finish(learner->kernels, err);
 }

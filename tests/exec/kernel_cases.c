@@ -19,10 +19,8 @@ typedef struct operand {
 
 static void *allocate(exec_kernels *kernels, size_t bytes)
 {
-    void *memory = NULL;
-    const status result = kernels->table->allocate(kernels, bytes, &memory, NULL);
-    assert(result == STATUS_OK);
-    (void)result;
+    void *memory = kernels->table->allocate(kernels, bytes);
+    assert(memory != NULL);
     return memory;
 }
 

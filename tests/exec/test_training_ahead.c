@@ -10,11 +10,10 @@ static exec_kernel_table marking_table;
 static int mark_count; // highest mark, and one
 
 /// The place that is noted under a number is number * MARK_NS after mark 0.
-static status mark(exec_kernels *kernels, int number)
+static void mark(exec_kernels *kernels, int number)
 {
     assert_in_range(number, 0, MARKS_MAX - 1);
     if (number >= mark_count) mark_count = number + 1;
-    return STATUS_OK;
 }
 
 static int64_t mark_ns(exec_kernels *kernels, int number)
