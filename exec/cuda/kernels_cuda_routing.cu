@@ -3,8 +3,6 @@
 
 #include "exec/cuda/kernels_cuda.cuh"
 
-enum { LANE_EXPERTS = EXEC_EXPERT_COUNT_MAX / WARP_LANES };
-
 /// What a lane of a warp has of a row of logits: experts lane, lane + 32, ...
 struct row_logits {
     const float *logit, *offset; // offset NULL: 0

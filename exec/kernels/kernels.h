@@ -218,7 +218,6 @@ typedef struct exec_kernel_table {
     void (*clear)(exec_kernels *kernels, void *memory, size_t bytes);
     /// Rounds to values; nothing where from and values are the same memory.
     void (*to_values)(exec_kernels *kernels, const float *from, void *values, size_t count);
-    void (*to_floats)(exec_kernels *kernels, const void *values, float *to, size_t count);
     /// Waits for everything enqueued and returns the first failure since it was last called.
     status (*finish)(exec_kernels *kernels, error_message *err);
     /// The same without waiting: what is known by now.

@@ -36,11 +36,6 @@ static void cpu_to_values(exec_kernels *kernels, const float *from, void *values
     if ((const void *)from != values) cpu_copy(kernels, values, from, count * sizeof(float));
 }
 
-static void cpu_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
-{
-    if (values != (const void *)to) cpu_copy(kernels, to, values, count * sizeof(float));
-}
-
 static status cpu_finish(exec_kernels *kernels, error_message *err)
 {
     (void)kernels;
@@ -75,7 +70,6 @@ static const exec_kernel_table cpu_table = {
     .copy = cpu_copy,
     .clear = cpu_clear,
     .to_values = cpu_to_values,
-    .to_floats = cpu_to_floats,
     .finish = cpu_finish,
     .check = cpu_finish,
     .close = cpu_close,

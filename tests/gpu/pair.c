@@ -88,16 +88,22 @@ static void put_values(exec_kernels *kernels, void *values, const float *numbers
     table->release(kernels, floats);
 }
 
+/// bf16 is the upper half of fp32.
 static float *get_values(exec_kernels *kernels, const void *values, size_t count)
 {
     const exec_kernel_table *table = kernels->table;
     error_message err = {.code = STATUS_OK};
-    void *floats = table->allocate(kernels, count * sizeof(float));
+    const size_t value_bytes = (size_t)table->value_bytes;
     float *numbers = memory_of(count * sizeof(float));
-    table->to_floats(kernels, values, floats, count);
-    table->to_host(kernels, numbers, floats, count * sizeof(float));
+    char *read = memory_of(count * value_bytes);
+    table->to_host(kernels, read, values, count * value_bytes);
     must(table->finish(kernels, &err), &err);
-    table->release(kernels, floats);
+    for (size_t index = 0; index < count; index++) {
+        numbers[index] = 0;
+        memcpy((char *)&numbers[index] + sizeof(float) - value_bytes, read + index * value_bytes,
+               value_bytes);
+    }
+    free(read);
     return numbers;
 }
 

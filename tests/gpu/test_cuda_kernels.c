@@ -183,8 +183,6 @@ static void check_elements(gpu_pair *pair, size_t count)
     pair_check(pair, "gelu", y, tolerance);
     ON_BOTH(pair, gelu, A(x), A(x), (size_t)R(count));
     pair_check(pair, "gelu in place", x, tolerance);
-    ON_BOTH(pair, to_floats, A(x), A(f), count);
-    pair_check(pair, "to_floats", f, tolerance);
     ON_BOTH(pair, clear, A(f), count * sizeof(float));
     pair_check(pair, "clear", f, 0.0);
     ON_BOTH(pair, copy, A(f), A(g), (size_t)R(count) * sizeof(float));
