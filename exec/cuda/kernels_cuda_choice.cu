@@ -97,7 +97,7 @@ static void enqueue_find_live(exec_kernels *kernels, const exec_live *live)
     launch(find_live, 1, BLOCK_LANES, 0, kernels, *live);
 }
 
-/// As exec_cpu_is_saturated.
+/// As in plain C.
 __device__ inline bool is_saturated(const exec_compared &states, int row, double cosine)
 {
     const double length = sqrt((double)states.before[row]) * sqrt((double)states.after[row]);

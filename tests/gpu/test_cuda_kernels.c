@@ -1,7 +1,7 @@
 /// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
 /// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
-#include "exec/kernels/kernels_cpu_blocks.h"
 #include "pair.h"
+#include "tests/exec/projections.h"
 #include "tests/gpu/gpu_backend.h"
 
 #include <stdio.h>
@@ -386,17 +386,23 @@ static void thin_lists(const int *first_row, int sequences, int block_rows, int 
 /// Lists of sorted rows: blocks after the own one, and blocks of which some rows attend to nothing.
 ///
 /// @param first_key [rows] out
-static void sorted_lists(const exec_attention *shape, int rows, int *first_entry, int *key_block,
-                         int *first_key)
+static void sorted_lists(exec_kernels *cpu, const exec_attention *shape, int rows, int *first_entry,
+                         int *key_block, int *first_key)
 {
+    enum { BITS = 3 };
     uint8_t *bucket = malloc((size_t)rows);
     int *order = malloc((size_t)rows * sizeof *order);
-    if (bucket == NULL || order == NULL) abort();
+    float *projection = malloc((size_t)rows * 2 * BITS * sizeof *projection);
+    int met_count[2];
+    const exec_block_choice choice = {true,      BITS,        0,         order,
+                                      first_key, first_entry, key_block, met_count};
+    if (bucket == NULL || order == NULL || projection == NULL) abort();
     for (int row = 0; row < rows; row++) {
         bucket[row] = (uint8_t)(row * 7 % 11 * row % 6);
     }
-    exec_sort_rows(shape, bucket, order, first_key);
-    exec_choose_sorted_blocks(shape, order, first_key, first_entry, key_block);
+    project_buckets(bucket, bucket, rows, BITS, projection);
+    cpu->table->choose_blocks(cpu, shape, &choice, projection);
+    free(projection);
     free(order);
     free(bucket);
 }
@@ -422,7 +428,7 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
             (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
     }
     if (kind == THIN) thin_lists(first_row, 3, block_rows, first_entry, key_block);
-    if (kind == SORTED) sorted_lists(&shape, rows, first_entry, key_block, first_key);
+    if (kind == SORTED) sorted_lists(pair->cpu, &shape, rows, first_entry, key_block, first_key);
     exec_attention shapes[2] = {shape, shape};
     const int most_rows[] = {0, rows, 2 * rows, 3 * rows};
     if (kind == LIVE) { // the GPU takes the first rows from its own memory
