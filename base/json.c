@@ -79,46 +79,41 @@ static bool is_one_of(const text_check *text, size_t at, const char *characters)
            strchr(characters, text->bytes[at]) != NULL;
 }
 
-/// Whether the digits from begin on are a number as JSON has it: cJSON also takes 01, 1. and 1e.
-static bool is_number(const text_check *text, size_t begin)
+/// Where the number ends whose digits begin at `begin`, as JSON has it; 0 where it is none: cJSON
+/// also takes 01, 1. and 1e.
+static size_t number_end(const text_check *text, size_t begin)
 {
     size_t at = digits_end(text, begin);
-    if (text->bytes[begin] == '0' && at > begin + 1) return false;
+    if (text->bytes[begin] == '0' && at > begin + 1) return 0;
     if (is_one_of(text, at, ".")) {
-        if (!is_digit_at(text, ++at)) return false;
+        if (!is_digit_at(text, ++at)) return 0;
         at = digits_end(text, at);
     }
     if (is_one_of(text, at, "eE")) {
         at++;
         if (is_one_of(text, at, "+-")) at++;
-        if (!is_digit_at(text, at)) return false;
+        if (!is_digit_at(text, at)) return 0;
         at = digits_end(text, at);
     }
-    return !is_one_of(text, at, ".eE+-");
+    return is_one_of(text, at, ".eE+-") ? 0 : at;
 }
 
 /// To the last byte of a number; an integer above 2^53 is refused.
 static status check_number(const text_check *text, size_t begin, size_t *last, error_message *err)
 {
-    if (!is_number(text, begin)) {
+    const size_t end = number_end(text, begin);
+    uint64_t magnitude = 0;
+    if (end == 0) {
         return error_set(err, STATUS_FORMAT, "%s:%d: not valid JSON", text->name,
                          line_of(text->bytes, begin));
     }
-    uint64_t magnitude = 0;
-    bool is_integer = true;
-    bool is_large = false;
-    size_t at = begin;
-    for (; at < text->length && text->bytes[at] != '\0' &&
-           strchr("0123456789.eE+-", text->bytes[at]) != NULL;
-         at++) {
-        if (text->bytes[at] < '0' || text->bytes[at] > '9') is_integer = false;
-        if (!is_integer || is_large) continue;
+    *last = end - 1;
+    if (digits_end(text, begin) < end) return STATUS_OK;
+    for (size_t at = begin; at < end && magnitude <= (uint64_t)JSON_INTEGER_MAX; at++) {
         magnitude = magnitude * 10 + (uint64_t)(text->bytes[at] - '0');
-        is_large = magnitude > (uint64_t)JSON_INTEGER_MAX;
     }
-    *last = at - 1;
-    if (!is_integer || !is_large) return STATUS_OK;
-    const int digits = at - begin > 40 ? 40 : (int)(at - begin);
+    if (magnitude <= (uint64_t)JSON_INTEGER_MAX) return STATUS_OK;
+    const int digits = end - begin > 40 ? 40 : (int)(end - begin);
     return error_set(err, STATUS_FORMAT,
                      "%s:%d: %.*s: integer %.*s exceeds 2^53 = 9007199254740992", text->name,
                      line_of(text->bytes, begin), text->last_string_length, text->last_string,
@@ -401,22 +396,25 @@ int json_count(json_value container)
     return cJSON_IsArray(node) || cJSON_IsObject(node) ? cJSON_GetArraySize(node) : 0;
 }
 
+/// A member or an element of a container; missing where node is NULL.
+static json_value value_in(const void *container, const cJSON *node, const json_document *document)
+{
+    return (json_value){.node = node,
+                        .document = document,
+                        .key = node != NULL && node->string != NULL ? node->string : "",
+                        .parent = container};
+}
+
 json_value json_element(json_value container, int index)
 {
-    const cJSON *node = cJSON_GetArrayItem(node_of(container), index);
-    return (json_value){.node = node,
-                        .document = container.document,
-                        .key = node != NULL && node->string != NULL ? node->string : "",
-                        .parent = node_of(container)};
+    return value_in(container.node, cJSON_GetArrayItem(node_of(container), index),
+                    container.document);
 }
 
 json_value json_next(json_value element)
 {
-    const cJSON *node = element.node != NULL ? node_of(element)->next : NULL;
-    return (json_value){.node = node,
-                        .document = element.document,
-                        .key = node != NULL && node->string != NULL ? node->string : "",
-                        .parent = element.parent};
+    return value_in(element.parent, element.node != NULL ? node_of(element)->next : NULL,
+                    element.document);
 }
 
 const char *json_key(json_value value)
@@ -479,11 +477,7 @@ status json_check_keys(json_value object, const char *const *allowed, int allowe
 {
     if (!json_is_object(object)) return json_error(object, STATUS_FORMAT, err, "not an object");
     for (const cJSON *child = node_of(object)->child; child != NULL; child = child->next) {
-        bool known = false;
-        for (int key = 0; key < allowed_count && !known; key++) {
-            known = strcmp(child->string, allowed[key]) == 0;
-        }
-        if (known) continue;
+        if (text_find(child->string, allowed, allowed_count) < allowed_count) continue;
         char suggestion[TEXT_SUGGESTION_BYTES];
         return json_error(object, STATUS_FORMAT, err, "unknown key '%.60s'%s", child->string,
                           text_suggestion(child->string, allowed, allowed_count, suggestion));
