@@ -235,7 +235,7 @@ void bal_order_write(const bal_schedule *order, json_writer *writer)
     for (int rank = 0; rank < order->rank_count; rank++) {
         json_begin_array(writer);
         for (int op = order->first_op[rank]; op < order->first_op[rank + 1]; op++) {
-            json_write_string(writer, bal_op_pair_name(&order->ops[op]).text);
+            json_put_string(writer, NULL, bal_op_pair_name(&order->ops[op]).text);
             op += order->ops[op].overlaps_next;
         }
         json_end_array(writer);
@@ -247,8 +247,8 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
 {
     json_begin_object(writer);
     json_put_string(writer, "schema", schema);
-    json_write_key(writer, "first_layer");
-    json_write_int_array(writer, plan->first_layer, plan->rank_count * plan->chunk_count + 1);
+    json_put_int_array(writer, "first_layer", plan->first_layer,
+                       plan->rank_count * plan->chunk_count + 1);
     json_put_int64(writer, "chunks", plan->chunk_count);
     json_put_string(writer, "placement", bal_placement_name(plan->placement));
     json_put_string(writer, "schedule", plan->schedule);
@@ -257,8 +257,7 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
         bal_order_write(plan->order, writer);
     }
     json_put_int64(writer, "microbatches", plan->microbatch_count);
-    json_write_key(writer, "stage_ranks");
-    json_write_int_array(writer, plan->stage_ranks, plan->rank_count);
+    json_put_int_array(writer, "stage_ranks", plan->stage_ranks, plan->rank_count);
     json_put_int64(writer, "data_parallel", plan->data_parallel);
     json_put_bool(writer, "embedding", plan->embedding);
     json_put_bool(writer, "head", plan->head);

@@ -53,6 +53,14 @@ void *memory_array(size_t count, size_t element_bytes)
     return array;
 }
 
+void *memory_aligned(size_t alignment, size_t bytes)
+{
+    const size_t rounded = (bytes / alignment + 1) * alignment;
+    void *memory = aligned_alloc(alignment, rounded);
+    if (memory == NULL) end_without_memory(bytes, 1);
+    return memset(memory, 0, rounded);
+}
+
 void *memory_resize(void *array, size_t count, size_t element_bytes)
 {
     void *resized = realloc(array, bytes_of(count, element_bytes));

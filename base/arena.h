@@ -52,6 +52,9 @@ void arena_reset(arena *memory);
 /// An array with a lifetime of its own, all bytes zero. Release with free.
 void *memory_array(size_t count, size_t element_bytes) __attribute__((returns_nonnull));
 
+/// The same of bytes that begin at a multiple of the alignment, a power of two.
+void *memory_aligned(size_t alignment, size_t bytes) __attribute__((returns_nonnull));
+
 /// The same array with room for count elements; what it held stays, what is new is not set.
 ///
 /// @param array NULL, or from memory_array or memory_resize

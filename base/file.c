@@ -29,9 +29,8 @@ static struct {
         dev_t device;
         ino_t inode;
         char *path;
-    } * files; // [capacity]
+    } * files; // [count]
     size_t count;
-    size_t capacity;
 } inputs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_same(const struct input *input, const struct stat *about)
@@ -53,10 +52,7 @@ static void note(const char *path, const struct stat *about)
     if (!S_ISREG(about->st_mode)) return;
     pthread_mutex_lock(&inputs.lock);
     if (!is_noted(path, about)) {
-        if (inputs.count == inputs.capacity) {
-            inputs.capacity = inputs.capacity > 0 ? 2 * inputs.capacity : 16;
-            inputs.files = memory_resize(inputs.files, inputs.capacity, sizeof *inputs.files);
-        }
+        inputs.files = memory_grow(inputs.files, inputs.count, sizeof *inputs.files);
         inputs.files[inputs.count++] = (struct input){about->st_dev, about->st_ino, join(path, "")};
     }
     pthread_mutex_unlock(&inputs.lock);

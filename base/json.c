@@ -79,46 +79,41 @@ static bool is_one_of(const text_check *text, size_t at, const char *characters)
            strchr(characters, text->bytes[at]) != NULL;
 }
 
-/// Whether the digits from begin on are a number as JSON has it: cJSON also takes 01, 1. and 1e.
-static bool is_number(const text_check *text, size_t begin)
+/// Where the number ends whose digits begin at `begin`, as JSON has it; 0 where it is none: cJSON
+/// also takes 01, 1. and 1e.
+static size_t number_end(const text_check *text, size_t begin)
 {
     size_t at = digits_end(text, begin);
-    if (text->bytes[begin] == '0' && at > begin + 1) return false;
+    if (text->bytes[begin] == '0' && at > begin + 1) return 0;
     if (is_one_of(text, at, ".")) {
-        if (!is_digit_at(text, ++at)) return false;
+        if (!is_digit_at(text, ++at)) return 0;
         at = digits_end(text, at);
     }
     if (is_one_of(text, at, "eE")) {
         at++;
         if (is_one_of(text, at, "+-")) at++;
-        if (!is_digit_at(text, at)) return false;
+        if (!is_digit_at(text, at)) return 0;
         at = digits_end(text, at);
     }
-    return !is_one_of(text, at, ".eE+-");
+    return is_one_of(text, at, ".eE+-") ? 0 : at;
 }
 
 /// To the last byte of a number; an integer above 2^53 is refused.
 static status check_number(const text_check *text, size_t begin, size_t *last, error_message *err)
 {
-    if (!is_number(text, begin)) {
+    const size_t end = number_end(text, begin);
+    uint64_t magnitude = 0;
+    if (end == 0) {
         return error_set(err, STATUS_FORMAT, "%s:%d: not valid JSON", text->name,
                          line_of(text->bytes, begin));
     }
-    uint64_t magnitude = 0;
-    bool is_integer = true;
-    bool is_large = false;
-    size_t at = begin;
-    for (; at < text->length && text->bytes[at] != '\0' &&
-           strchr("0123456789.eE+-", text->bytes[at]) != NULL;
-         at++) {
-        if (text->bytes[at] < '0' || text->bytes[at] > '9') is_integer = false;
-        if (!is_integer || is_large) continue;
+    *last = end - 1;
+    if (digits_end(text, begin) < end) return STATUS_OK;
+    for (size_t at = begin; at < end && magnitude <= (uint64_t)JSON_INTEGER_MAX; at++) {
         magnitude = magnitude * 10 + (uint64_t)(text->bytes[at] - '0');
-        is_large = magnitude > (uint64_t)JSON_INTEGER_MAX;
     }
-    *last = at - 1;
-    if (!is_integer || !is_large) return STATUS_OK;
-    const int digits = at - begin > 40 ? 40 : (int)(at - begin);
+    if (magnitude <= (uint64_t)JSON_INTEGER_MAX) return STATUS_OK;
+    const int digits = end - begin > 40 ? 40 : (int)(end - begin);
     return error_set(err, STATUS_FORMAT,
                      "%s:%d: %.*s: integer %.*s exceeds 2^53 = 9007199254740992", text->name,
                      line_of(text->bytes, begin), text->last_string_length, text->last_string,
@@ -413,22 +408,25 @@ int json_count(json_value container)
     return cJSON_IsArray(node) || cJSON_IsObject(node) ? cJSON_GetArraySize(node) : 0;
 }
 
+/// A member or an element of a container; missing where node is NULL.
+static json_value value_in(const void *container, const cJSON *node, const json_document *document)
+{
+    return (json_value){.node = node,
+                        .document = document,
+                        .key = node != NULL && node->string != NULL ? node->string : "",
+                        .parent = container};
+}
+
 json_value json_element(json_value container, int index)
 {
-    const cJSON *node = cJSON_GetArrayItem(node_of(container), index);
-    return (json_value){.node = node,
-                        .document = container.document,
-                        .key = node != NULL && node->string != NULL ? node->string : "",
-                        .parent = node_of(container)};
+    return value_in(container.node, cJSON_GetArrayItem(node_of(container), index),
+                    container.document);
 }
 
 json_value json_next(json_value element)
 {
-    const cJSON *node = element.node != NULL ? node_of(element)->next : NULL;
-    return (json_value){.node = node,
-                        .document = element.document,
-                        .key = node != NULL && node->string != NULL ? node->string : "",
-                        .parent = element.parent};
+    return value_in(element.parent, element.node != NULL ? node_of(element)->next : NULL,
+                    element.document);
 }
 
 const char *json_key(json_value value)
@@ -491,11 +489,7 @@ status json_check_keys(json_value object, const char *const *allowed, int allowe
 {
     if (!json_is_object(object)) return json_error(object, STATUS_FORMAT, err, "not an object");
     for (const cJSON *child = node_of(object)->child; child != NULL; child = child->next) {
-        bool known = false;
-        for (int key = 0; key < allowed_count && !known; key++) {
-            known = strcmp(child->string, allowed[key]) == 0;
-        }
-        if (known) continue;
+        if (text_find(child->string, allowed, allowed_count) < allowed_count) continue;
         char suggestion[TEXT_SUGGESTION_BYTES];
         return json_error(object, STATUS_FORMAT, err, "unknown key '%.60s'%s", child->string,
                           text_suggestion(child->string, allowed, allowed_count, suggestion));
@@ -569,16 +563,9 @@ status json_int64_array(json_value value, int count, int64_t min, int64_t max, i
         return json_error(value, STATUS_FORMAT, err, "has %d entries, needs %d", json_count(value),
                           count);
     }
-    int index = 0;
-    const cJSON *array = node_of(value);
-    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
-        const json_value element = {.node = child, .document = value.document, .key = ""};
-        int64_t number = 0;
-        TRY(json_int64(element, min, max, &number, err));
-    }
-    index = 0;
-    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
-        out[index] = (int64_t)child->valuedouble;
+    json_value element = json_element(value, 0);
+    for (int index = 0; index < count; index++, element = json_next(element)) {
+        TRY(json_int64(element, min, max, &out[index], err));
     }
     return STATUS_OK;
 }
@@ -601,8 +588,9 @@ void json_line_end(json_writer *writer)
     text_append(writer->out, "\n");
 }
 
-static void before_value(json_writer *writer)
+static void begin_value(json_writer *writer, const char *key)
 {
+    if (key != NULL) json_write_key(writer, key);
     if (writer->after_key) {
         writer->after_key = false;
         return;
@@ -612,9 +600,9 @@ static void before_value(json_writer *writer)
     writer->has_items[writer->depth] = true;
 }
 
-static void open_container(json_writer *writer, const char *bracket)
+static void open_container(json_writer *writer, const char *key, const char *bracket)
 {
-    before_value(writer);
+    begin_value(writer, key);
     text_append(writer->out, bracket);
     writer->depth++;
     assert(writer->depth <= JSON_DEPTH_MAX);
@@ -630,7 +618,7 @@ static void close_container(json_writer *writer, const char *bracket)
 
 void json_begin_object(json_writer *writer)
 {
-    open_container(writer, "{");
+    open_container(writer, NULL, "{");
 }
 
 void json_end_object(json_writer *writer)
@@ -640,7 +628,7 @@ void json_end_object(json_writer *writer)
 
 void json_begin_array(json_writer *writer)
 {
-    open_container(writer, "[");
+    open_container(writer, NULL, "[");
 }
 
 void json_end_array(json_writer *writer)
@@ -676,16 +664,10 @@ static void write_quoted(text_buffer *out, const char *value)
 void json_write_key(json_writer *writer, const char *key)
 {
     assert(!writer->after_key);
-    before_value(writer);
+    begin_value(writer, NULL);
     write_quoted(writer->out, key);
     text_append(writer->out, ":");
     writer->after_key = true;
-}
-
-void json_write_int64(json_writer *writer, int64_t value)
-{
-    before_value(writer);
-    text_format(writer->out, "%" PRId64, value);
 }
 
 /// How many digits say a number, if 15 do, as those of people; else 16. Most that are computed need
@@ -703,9 +685,9 @@ static int digits_needed(double value)
     return count;
 }
 
-void json_write_double(json_writer *writer, double value)
+void json_put_double(json_writer *writer, const char *key, double value)
 {
-    before_value(writer);
+    begin_value(writer, key);
     if (!isfinite(value)) {
         text_append(writer->out, "null");
         return;
@@ -721,94 +703,52 @@ void json_write_double(json_writer *writer, double value)
     if (looks_integer && fabs(value) > (double)JSON_INTEGER_MAX) text_append(writer->out, ".0");
 }
 
-void json_write_bool(json_writer *writer, bool value)
+void json_put_object(json_writer *writer, const char *key)
 {
-    before_value(writer);
-    text_append(writer->out, value ? "true" : "false");
+    open_container(writer, key, "{");
 }
 
-void json_write_string(json_writer *writer, const char *value)
+void json_put_array(json_writer *writer, const char *key)
 {
-    before_value(writer);
-    if (value == NULL) {
-        text_append(writer->out, "null");
-    } else {
-        write_quoted(writer->out, value);
-    }
+    open_container(writer, key, "[");
 }
 
-void json_write_null(json_writer *writer)
+void json_put_int64(json_writer *writer, const char *key, int64_t value)
 {
-    before_value(writer);
+    begin_value(writer, key);
+    text_format(writer->out, "%" PRId64, value);
+}
+
+void json_put_null(json_writer *writer, const char *key)
+{
+    begin_value(writer, key);
     text_append(writer->out, "null");
 }
 
-void json_write_int64_array(json_writer *writer, const int64_t *values, int count)
+/// Whether there are numbers to write; null if not.
+static bool begin_numbers(json_writer *writer, const char *key, const void *values)
 {
-    before_value(writer);
-    text_append(writer->out, "[");
+    begin_value(writer, key);
+    text_append(writer->out, values != NULL ? "[" : "null");
+    return values != NULL;
+}
+
+void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
+{
+    if (!begin_numbers(writer, key, values)) return;
     for (int index = 0; index < count; index++) {
         text_format(writer->out, "%s%" PRId64, index > 0 ? "," : "", values[index]);
     }
     text_append(writer->out, "]");
 }
 
-void json_write_int_array(json_writer *writer, const int *values, int count)
+void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
 {
-    before_value(writer);
-    text_append(writer->out, "[");
+    if (!begin_numbers(writer, key, values)) return;
     for (int index = 0; index < count; index++) {
         text_format(writer->out, "%s%d", index > 0 ? "," : "", values[index]);
     }
     text_append(writer->out, "]");
-}
-
-void json_put_object(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_begin_object(writer);
-}
-
-void json_put_array(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_begin_array(writer);
-}
-
-void json_put_int64(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    json_write_int64(writer, value);
-}
-
-void json_put_value(json_writer *writer, const char *key, json_value value)
-{
-    json_write_key(writer, key);
-    json_write_value(writer, value);
-}
-
-void json_put_null(json_writer *writer, const char *key)
-{
-    json_write_key(writer, key);
-    json_write_null(writer);
-}
-
-/// Whether there are values to write after the key; null if not.
-static bool put_key_of(json_writer *writer, const char *key, const void *values)
-{
-    json_write_key(writer, key);
-    if (values == NULL) json_write_null(writer);
-    return values != NULL;
-}
-
-void json_put_int64_array(json_writer *writer, const char *key, const int64_t *values, int count)
-{
-    if (put_key_of(writer, key, values)) json_write_int64_array(writer, values, count);
-}
-
-void json_put_int_array(json_writer *writer, const char *key, const int *values, int count)
-{
-    if (put_key_of(writer, key, values)) json_write_int_array(writer, values, count);
 }
 
 void json_put_double_array(json_writer *writer, const char *key, const double *values, int count,
@@ -816,25 +756,18 @@ void json_put_double_array(json_writer *writer, const char *key, const double *v
 {
     json_put_array(writer, key);
     for (int index = 0; index < count; index++) {
-        json_write_double(writer, text_rounded(values[index], digits));
+        json_put_rounded(writer, NULL, values[index], digits);
     }
     json_end_array(writer);
 }
 
 void json_put_optional(json_writer *writer, const char *key, int64_t value)
 {
-    json_write_key(writer, key);
     if (value < 0) {
-        json_write_null(writer);
+        json_put_null(writer, key);
     } else {
-        json_write_int64(writer, value);
+        json_put_int64(writer, key, value);
     }
-}
-
-void json_put_double(json_writer *writer, const char *key, double value)
-{
-    json_write_key(writer, key);
-    json_write_double(writer, value);
 }
 
 void json_put_rounded(json_writer *writer, const char *key, double value, int digits)
@@ -844,14 +777,18 @@ void json_put_rounded(json_writer *writer, const char *key, double value, int di
 
 void json_put_bool(json_writer *writer, const char *key, bool value)
 {
-    json_write_key(writer, key);
-    json_write_bool(writer, value);
+    begin_value(writer, key);
+    text_append(writer->out, value ? "true" : "false");
 }
 
 void json_put_string(json_writer *writer, const char *key, const char *value)
 {
-    json_write_key(writer, key);
-    json_write_string(writer, value);
+    begin_value(writer, key);
+    if (value == NULL) {
+        text_append(writer->out, "null");
+    } else {
+        write_quoted(writer->out, value);
+    }
 }
 
 /// The object that holds the last key of a path; key is set to that key.
@@ -901,33 +838,15 @@ static void write_scalar(json_writer *writer, const cJSON *node)
 {
     const double value = node->valuedouble;
     if (cJSON_IsString(node)) {
-        json_write_string(writer, node->valuestring);
+        json_put_string(writer, NULL, node->valuestring);
     } else if (cJSON_IsBool(node)) {
-        json_write_bool(writer, cJSON_IsTrue(node));
+        json_put_bool(writer, NULL, cJSON_IsTrue(node));
     } else if (cJSON_IsNull(node)) {
-        json_write_null(writer);
+        json_put_null(writer, NULL);
     } else if (value == trunc(value) && fabs(value) <= (double)JSON_INTEGER_MAX) {
-        json_write_int64(writer, (int64_t)value);
+        json_put_int64(writer, NULL, (int64_t)value);
     } else {
-        json_write_double(writer, value);
-    }
-}
-
-static void begin_container(json_writer *writer, const cJSON *node)
-{
-    if (cJSON_IsObject(node)) {
-        json_begin_object(writer);
-    } else {
-        json_begin_array(writer);
-    }
-}
-
-static void end_container(json_writer *writer, const cJSON *node)
-{
-    if (cJSON_IsObject(node)) {
-        json_end_object(writer);
-    } else {
-        json_end_array(writer);
+        json_put_double(writer, NULL, value);
     }
 }
 
@@ -938,23 +857,26 @@ static void write_document(json_writer *writer, const cJSON *root)
     for (const cJSON *node = root; node != NULL;) {
         if (path.depth > 0 && node->string != NULL) json_write_key(writer, node->string);
         const bool is_container = cJSON_IsObject(node) || cJSON_IsArray(node);
-        if (is_container) begin_container(writer, node);
+        if (is_container) open_container(writer, NULL, cJSON_IsObject(node) ? "{" : "[");
         if (!is_container) write_scalar(writer, node);
-        if (is_container && node->child == NULL) end_container(writer, node);
+        if (is_container && node->child == NULL) {
+            close_container(writer, cJSON_IsObject(node) ? "}" : "]");
+        }
         const int depth = path.depth;
         node = walk_next(&path, node);
         for (int level = depth; level > path.depth; level--) {
-            end_container(writer, path.around[level - 1]);
+            close_container(writer, cJSON_IsObject(path.around[level - 1]) ? "}" : "]");
         }
     }
 }
 
-void json_write_value(json_writer *writer, json_value value)
+void json_put_value(json_writer *writer, const char *key, json_value value)
 {
     if (value.node == NULL) {
-        json_write_null(writer);
+        json_put_null(writer, key);
         return;
     }
+    if (key != NULL) json_write_key(writer, key);
     // A member is written without its key, which is the caller's.
     cJSON alone = *node_of(value);
     alone.next = NULL;
@@ -979,8 +901,7 @@ static void write_leaf_key(json_writer *writer, const char *path, const walk *ar
 void json_put_leaves(json_writer *writer, const char *path, json_value value)
 {
     if (!json_is_object(value)) {
-        json_write_key(writer, path);
-        json_write_value(writer, value);
+        json_put_value(writer, path, value);
         return;
     }
     cJSON root = *node_of(value);
@@ -992,7 +913,7 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value)
         leaf.child = NULL;
         if (!cJSON_IsObject(node)) {
             write_leaf_key(writer, path, &around, node);
-            json_write_value(writer, (json_value){.node = node});
+            json_put_value(writer, NULL, (json_value){.node = node});
         }
         node = walk_next(&around, cJSON_IsObject(node) ? node : &leaf);
     }

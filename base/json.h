@@ -73,7 +73,7 @@ status json_double(json_value value, double min, double max, double *out, error_
 status json_bool(json_value value, bool *out, error_message *err);
 status json_string(json_value value, const char **out, error_message *err); ///< borrowed
 
-/// Reads an array of exactly count integers into out [count].
+/// Reads an array of exactly count integers into out [count], up to the first that it refuses.
 status json_int64_array(json_value value, int count, int64_t min, int64_t max, int64_t *out,
                         error_message *err);
 
@@ -101,16 +101,9 @@ void json_end_object(json_writer *writer);
 void json_begin_array(json_writer *writer);
 void json_end_array(json_writer *writer);
 void json_write_key(json_writer *writer, const char *key);
-void json_write_int64(json_writer *writer, int64_t value);
-void json_write_double(json_writer *writer, double value); ///< not finite: null
-void json_write_bool(json_writer *writer, bool value);
-void json_write_string(json_writer *writer, const char *value); ///< NULL: null; not UTF-8: U+FFFD
-void json_write_null(json_writer *writer);
-void json_write_int64_array(json_writer *writer, const int64_t *values, int count);
-void json_write_int_array(json_writer *writer, const int *values, int count);
-void json_write_value(json_writer *writer, json_value value); ///< as it stands; missing: null
 
-/// A member: its key and its value.
+/// A member, its key and its value; with key NULL an element of an array, what follows a key, or
+/// the root.
 void json_put_object(json_writer *writer, const char *key); ///< begun; json_end_object ends it
 void json_put_array(json_writer *writer, const char *key);
 void json_put_int64(json_writer *writer, const char *key, int64_t value);

@@ -8,16 +8,16 @@
 
 #include "base/status.h"
 
-/// To be increased with every change of this struct, of a table, or of a struct that is passed
+/// To be increased with every change of this struct, of a function, or of a struct that is passed
 /// through one: program and module of different builds then refuse each other.
-enum { LOADABLE_INTERFACE = 3 };
+enum { LOADABLE_INTERFACE = 4 };
 
 /// What a module hands over. Static storage of the module.
 typedef struct loadable {
-    int interface;     // LOADABLE_INTERFACE when the module was compiled. Stays the first member
-    const char *name;  // "mpi", "cuda", "nccl"
-    const void *table; // its functions: exec_transport_module of mpi and nccl, exec_blas_module,
-                       // exec_cuda_module
+    int interface;    // LOADABLE_INTERFACE when the module was compiled. Stays the first member
+    const char *name; // "mpi", "cuda", "nccl"
+    void (*function)(void); // what it is for: an exec_transport_runner of mpi and nccl, cuda's as
+                            // exec_kernels_cuda_open
 } loadable;
 
 /// The only symbol that a module exports.

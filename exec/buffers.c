@@ -57,28 +57,22 @@ static int find_free(const exec_buffers *buffers, size_t bytes)
     return best;
 }
 
-static status add_region(exec_buffers *buffers, size_t bytes, int *index, error_message *err)
-{
-    region made = {.capacity = bytes};
-    TRY(buffers->kernels->table->allocate(buffers->kernels, bytes, &made.memory, err));
-    buffers->regions =
-        memory_grow(buffers->regions, (size_t)buffers->region_count, sizeof *buffers->regions);
-    *index = buffers->region_count;
-    buffers->regions[buffers->region_count++] = made;
-    return STATUS_OK;
-}
-
-status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **taken, error_message *err)
+void *exec_buffers_take(exec_buffers *buffers, size_t bytes)
 {
     const size_t wanted = bytes > 0 ? bytes : 1; // so that no two regions are the same
     int index = find_free(buffers, wanted);
-    if (index < 0) TRY(add_region(buffers, wanted, &index, err));
+    if (index < 0) {
+        void *memory = buffers->kernels->table->allocate(buffers->kernels, wanted);
+        if (memory == NULL) return NULL;
+        index = buffers->region_count++;
+        buffers->regions = memory_grow(buffers->regions, (size_t)index, sizeof *buffers->regions);
+        buffers->regions[index] = (region){.memory = memory, .capacity = wanted};
+    }
     region *found = &buffers->regions[index];
     found->is_taken = true;
     found->bytes = bytes;
     buffers->taken_bytes += (int64_t)bytes;
-    *taken = found->memory;
-    return STATUS_OK;
+    return found->memory;
 }
 
 void exec_buffers_give(exec_buffers *buffers, void *given)
@@ -111,14 +105,13 @@ int64_t exec_buffers_taken_bytes(const exec_buffers *buffers)
     return buffers->taken_bytes;
 }
 
-status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes, void **taken,
-                         error_message *err)
+void *exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes)
 {
     assert(holding->region_count < (int)(sizeof holding->region / sizeof holding->region[0]));
-    TRY(exec_buffers_take(buffers, bytes, taken, err));
-    holding->region[holding->region_count++] = *taken;
+    void *taken = exec_buffers_take(buffers, bytes);
+    holding->region[holding->region_count++] = taken;
     holding->bytes += (int64_t)bytes;
-    return STATUS_OK;
+    return taken;
 }
 
 void exec_holding_give(exec_holding *holding, exec_buffers *buffers)

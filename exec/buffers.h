@@ -25,7 +25,9 @@ void exec_buffers_destroy(exec_buffers *buffers);
 exec_kernels *exec_buffers_kernels(const exec_buffers *buffers);
 
 /// Takes a region. Its content is whatever was left in it.
-status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **region, error_message *err);
+///
+/// @return NULL where the device has no memory: the kernels tell
+void *exec_buffers_take(exec_buffers *buffers, size_t bytes);
 
 /// NULL is allowed.
 void exec_buffers_give(exec_buffers *buffers, void *region);
@@ -44,8 +46,7 @@ typedef struct exec_holding {
 } exec_holding;
 
 /// Takes a region for the holding.
-status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes, void **region,
-                         error_message *err);
+void *exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes);
 
 /// Gives all regions back; the holding is empty then.
 void exec_holding_give(exec_holding *holding, exec_buffers *buffers);

@@ -195,7 +195,7 @@ static status write_model(const ana_real_runs *runs, int row, const real_sizes *
     const char *model = ana_real_text(runs, row, ANA_REAL_MODEL);
     json_write_key(writer, "model");
     if (model[0] == '\0') return write_gpt(runs, row, sizes, writer, err);
-    json_write_string(writer, shipped_name(model_shipped_configs, model));
+    json_put_string(writer, NULL, shipped_name(model_shipped_configs, model));
     return STATUS_OK;
 }
 
@@ -258,8 +258,8 @@ static status write_hardware(const ana_real_runs *runs, int row, arena *memory, 
     json_put_object(writer, "ranges");
     json_put_object(writer, "hardware.flop_per_s.float32");
     json_put_array(writer, "log");
-    json_write_double(writer, least / end_reach);
-    json_write_double(writer, most * end_reach);
+    json_put_double(writer, NULL, least / end_reach);
+    json_put_double(writer, NULL, most * end_reach);
     json_end_array(writer);
     json_end_object(writer);
     json_end_object(writer);
@@ -374,7 +374,7 @@ static void write_split(const char *said, json_writer *writer)
 {
     json_put_array(writer, "layers_per_stage");
     for (const char *at = said + strcspn(said, DIGITS); *at != '\0'; at += strcspn(at, DIGITS)) {
-        json_write_int64(writer, strtol(at, NULL, 10));
+        json_put_int64(writer, NULL, strtol(at, NULL, 10));
         at += strspn(at, DIGITS);
     }
     json_end_array(writer);
@@ -427,7 +427,7 @@ static void write_equal_split(int stage_count, int layers, json_writer *writer)
 {
     json_put_array(writer, "layers_per_stage");
     for (int stage = 0; stage < stage_count; stage++) {
-        json_write_int64(writer, layers);
+        json_put_int64(writer, NULL, layers);
     }
     json_end_array(writer);
 }

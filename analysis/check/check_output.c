@@ -216,7 +216,7 @@ static void write_lines(json_writer *writer, const char *key, const ana_check_li
 {
     json_put_array(writer, key);
     for (int line = 0; line < lines->count; line++) {
-        json_write_string(writer, lines->line[line]);
+        json_put_string(writer, NULL, lines->line[line]);
     }
     json_end_array(writer);
 }
@@ -248,7 +248,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
     if (check->first >= 0) {
         write_quantity(&check->quantities[check->first], &writer);
     } else {
-        json_write_null(&writer);
+        json_put_null(&writer, NULL);
     }
     write_cause(&check->cause, &writer);
     write_lines(&writer, "notes", &check->notes);

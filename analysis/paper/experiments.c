@@ -42,7 +42,7 @@ static const char *change_of(ana_rows *rows, json_value object)
     text_buffer text = {.memory = rows->memory};
     if (json_is_missing(object)) return NULL;
     json_writer writer = json_writer_init(&text);
-    json_write_value(&writer, object);
+    json_put_value(&writer, NULL, object);
     return text.bytes;
 }
 

@@ -43,7 +43,7 @@ void ana_event_name(ana_events *events, const char *what, int process, int threa
     text_format(events->out,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
                 process, thread);
-    json_write_string(&quoted, name);
+    json_put_string(&quoted, NULL, name);
     text_append(events->out, "}}");
 }
 
@@ -53,7 +53,7 @@ void ana_event_slice(ana_events *events, const char *name, int process, int thre
     json_writer quoted = json_writer_init(events->out);
     begin_event(events);
     text_append(events->out, "{\"ph\":\"X\",\"name\":");
-    json_write_string(&quoted, name);
+    json_put_string(&quoted, NULL, name);
     text_format(events->out, ",\"pid\":%d,\"tid\":%d,\"ts\":", process, thread);
     append_us(events, begin_ns);
     text_append(events->out, ",\"dur\":");

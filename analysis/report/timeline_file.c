@@ -14,9 +14,9 @@ static void write_ops(const ana_timeline *timeline, json_writer *writer)
         json_begin_array(writer);
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             json_begin_array(writer);
-            json_write_string(writer, bal_op_name(schedule->ops[op]).text);
-            json_write_int64(writer, timeline->timeline.begin_ns[op]);
-            json_write_int64(writer, timeline->timeline.end_ns[op]);
+            json_put_string(writer, NULL, bal_op_name(schedule->ops[op]).text);
+            json_put_int64(writer, NULL, timeline->timeline.begin_ns[op]);
+            json_put_int64(writer, NULL, timeline->timeline.end_ns[op]);
             json_end_array(writer);
         }
         json_end_array(writer);

@@ -85,7 +85,7 @@ static status list_changes(const ana_reading *reading, json_value object, const 
         text_buffer value = {.memory = reading->memory};
         char place[PATH_BYTES_MAX + 40];
         json_writer writer = json_writer_init(&value);
-        json_write_value(&writer, leaf);
+        json_put_value(&writer, NULL, leaf);
         snprintf(place, sizeof place, "%s.%s", path, json_key(leaf));
         if (strlen(json_key(leaf)) > PATH_BYTES_MAX) {
             return json_error(object, STATUS_FORMAT, reading->err, "the key '%.40s...' is too long",

@@ -35,7 +35,7 @@ static const char *label_of(json_value value, bool is_row, arena *memory)
         }
     } else {
         json_writer writer = json_writer_init(&text);
-        json_write_value(&writer, value);
+        json_put_value(&writer, NULL, value);
     }
     return text_keep(&text, memory);
 }
@@ -51,7 +51,7 @@ static void put_change(json_writer *writer, const char *path, json_value value)
         json_put_value(writer, "base", value);
         json_end_object(writer);
     } else {
-        json_write_value(writer, value);
+        json_put_value(writer, NULL, value);
     }
 }
 
@@ -278,8 +278,8 @@ static bool are_equal(json_value one, json_value other)
 {
     text_buffer texts[2] = {{0}, {0}};
     json_writer writers[2] = {json_writer_init(&texts[0]), json_writer_init(&texts[1])};
-    json_write_value(&writers[0], one);
-    json_write_value(&writers[1], other);
+    json_put_value(&writers[0], NULL, one);
+    json_put_value(&writers[1], NULL, other);
     const bool equal = strcmp(texts[0].bytes, texts[1].bytes) == 0;
     text_free(&texts[0]);
     text_free(&texts[1]);

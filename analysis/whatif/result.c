@@ -377,7 +377,7 @@ static void write_axes(const ana_whatif *study, json_writer *writer)
         json_put_string(writer, "name", written->name);
         json_put_array(writer, "values");
         for (int value = 0; value < written->value_count; value++) {
-            json_write_string(writer, written->values[value].label);
+            json_put_string(writer, NULL, written->values[value].label);
         }
         json_end_array(writer);
         json_end_object(writer);
@@ -388,11 +388,11 @@ static void write_axes(const ana_whatif *study, json_writer *writer)
 static void write_value(int each, double value, json_writer *writer)
 {
     if (isnan(value)) {
-        json_write_null(writer);
+        json_put_null(writer, NULL);
     } else if (figures[each].form == SIZE) {
-        json_write_int64(writer, (int64_t)value);
+        json_put_int64(writer, NULL, (int64_t)value);
     } else {
-        json_write_double(writer, value);
+        json_put_double(writer, NULL, value);
     }
 }
 
@@ -439,7 +439,7 @@ static void write_numbers(const ana_whatif *study, const char *key, int64_t from
 {
     json_put_array(writer, key);
     for (int64_t rank = from; rank < to; rank++) {
-        json_write_int64(writer, ana_whatif_number(study, study->standing.order[rank]));
+        json_put_int64(writer, NULL, ana_whatif_number(study, study->standing.order[rank]));
     }
     json_end_array(writer);
 }
@@ -483,7 +483,7 @@ void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, t
     if (certainty != NULL) {
         ana_certainty_write(certainty, &writer);
     } else {
-        json_write_null(&writer);
+        json_put_null(&writer, NULL);
     }
     json_line_end(&writer);
 }

@@ -32,7 +32,7 @@ typedef struct draft {
 static void put_quoted(text_buffer *out, const char *text)
 {
     json_writer writer = json_writer_init(out);
-    json_write_string(&writer, text);
+    json_put_string(&writer, NULL, text);
 }
 
 static bool divides_model(const draft *drafted, int tensor)
@@ -108,7 +108,7 @@ static void put_cluster(const draft *drafted)
     if (options->price_per_gpu_hour >= 0) {
         text_append(drafted->out, ", \"price_per_gpu_hour\": ");
         json_writer writer = json_writer_init(drafted->out);
-        json_write_double(&writer, options->price_per_gpu_hour);
+        json_put_double(&writer, NULL, options->price_per_gpu_hour);
         text_append(drafted->out, ", \"price_currency\": ");
         put_quoted(drafted->out, options->currency);
         text_append(drafted->out, ", \"price_date\": ");

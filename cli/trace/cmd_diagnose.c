@@ -35,7 +35,7 @@ static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
         json_put_int64(writer, "first_layer", counts->first_layer[stage]);
         json_put_array(writer, "files");
         for (int rank = 0; rank < counts->expert_parallel; rank++) {
-            json_write_string(writer, counts->files[stage * counts->expert_parallel + rank]);
+            json_put_string(writer, NULL, counts->files[stage * counts->expert_parallel + rank]);
         }
         json_end_array(writer);
         json_end_object(writer);

@@ -263,7 +263,7 @@ static void write_c_l_json(const int64_t *still_ns, const int64_t *load_ns, int 
     json_put_int64_array(&writer, "c_l_ns", load_ns, layer_count);
     json_put_array(&writer, "factor");
     for (int layer = 0; layer < layer_count; layer++) {
-        json_write_double(&writer, factor_of(still_ns[layer], load_ns[layer]));
+        json_put_double(&writer, NULL, factor_of(still_ns[layer], load_ns[layer]));
     }
     json_end_array(&writer);
     json_line_end(&writer);

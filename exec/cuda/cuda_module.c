@@ -4,8 +4,8 @@
 
 const loadable *dynmo_module(void)
 {
-    static const exec_cuda_module cuda = {.open = exec_cuda_kernels_open};
-    static const loadable module = {
-        .interface = LOADABLE_INTERFACE, .name = "cuda", .table = &cuda};
+    static const loadable module = {.interface = LOADABLE_INTERFACE,
+                                    .name = "cuda",
+                                    .function = (void (*)(void))exec_cuda_kernels_open};
     return &module;
 }

@@ -84,19 +84,29 @@ void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes)
 
 // Memory
 
-static status cuda_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
+static bool has_failed(const cuda_kernels *cuda)
 {
+    return cuda->queue.failure.code != STATUS_OK;
+}
+
+static void *cuda_allocate(exec_kernels *kernels, size_t bytes)
+{
+    cuda_kernels *cuda = of(kernels);
     void *allocated = NULL;
     const cudaError_t error = cudaMalloc(&allocated, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); // or the next launch would report it again
-        return error_set(err, STATUS_NO_MEMORY, "the GPU has no memory for %zu bytes", bytes);
+        if (!has_failed(cuda)) {
+            error_set(&cuda->queue.failure, STATUS_NO_MEMORY, "the GPU has no memory for %zu bytes",
+                      bytes);
+        }
+        return NULL;
     }
-    if (error != cudaSuccess) return exec_cuda_failure((int)error, "cudaMalloc", err);
-    exec_cuda_note(kernels, (int)cudaMemsetAsync(allocated, 0, bytes, of(kernels)->part.stream),
+    exec_cuda_note(kernels, (int)error, "cudaMalloc");
+    if (error != cudaSuccess) return NULL;
+    exec_cuda_note(kernels, (int)cudaMemsetAsync(allocated, 0, bytes, cuda->part.stream),
                    "cudaMemsetAsync");
-    *memory = allocated;
-    return STATUS_OK;
+    return allocated;
 }
 
 static void cuda_release(exec_kernels *kernels, void *memory)
@@ -131,6 +141,7 @@ static void cuda_to_device(exec_kernels *kernels, void *device, const void *host
 {
     cuda_kernels *cuda = of(kernels);
     cudaError_t error = cudaSuccess;
+    if (has_failed(cuda)) return;
     for (size_t done = 0; done < bytes && error == cudaSuccess;) {
         if (cuda->staged_bytes == STAGE_BYTES) {
             error = next_stage(cuda);
@@ -152,6 +163,7 @@ static void cuda_to_device(exec_kernels *kernels, void *device, const void *host
 static void cuda_to_host(exec_kernels *kernels, void *host, const void *device, size_t bytes)
 {
     const cudaStream_t stream = of(kernels)->part.stream;
+    if (has_failed(of(kernels))) return;
     exec_cuda_note(kernels,
                    (int)cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream),
                    "a copy from the GPU");
@@ -160,18 +172,25 @@ static void cuda_to_host(exec_kernels *kernels, void *host, const void *device, 
 
 static void cuda_clear(exec_kernels *kernels, void *memory, size_t bytes)
 {
+    if (has_failed(of(kernels))) return;
     exec_cuda_note(kernels, (int)cudaMemsetAsync(memory, 0, bytes, of(kernels)->part.stream),
                    "cudaMemsetAsync");
 }
 
-static status cuda_finish(exec_kernels *kernels, error_message *err)
+static status cuda_check(exec_kernels *kernels, error_message *err)
 {
     cuda_kernels *cuda = of(kernels);
-    exec_cuda_note(kernels, (int)cudaStreamSynchronize(cuda->part.stream), "cudaStreamSynchronize");
     const error_message failure = cuda->queue.failure;
     cuda->queue.failure = (error_message){.code = STATUS_OK};
     if (failure.code == STATUS_OK) return STATUS_OK;
     return error_set(err, failure.code, "%s", failure.message);
+}
+
+static status cuda_finish(exec_kernels *kernels, error_message *err)
+{
+    exec_cuda_note(kernels, (int)cudaStreamSynchronize(of(kernels)->part.stream),
+                   "cudaStreamSynchronize");
+    return cuda_check(kernels, err);
 }
 
 // A stream beside
@@ -265,7 +284,7 @@ static void cuda_matmul(exec_kernels *kernels, const exec_matmul *shape, const v
                         const void *b, void *c)
 {
     cuda_kernels *cuda = of(kernels);
-    if (cuda->queue.failure.code != STATUS_OK) return;
+    if (has_failed(cuda)) return;
     if (cuda->queue.extent != NULL) {
         const exec_groups only = {
             .count = 1, .row_count = cuda->queue.most, .first = cuda->queue.extent};
@@ -280,7 +299,7 @@ bool exec_cuda_find_lists(exec_kernels *kernels, const exec_attention *shape,
                           exec_cuda_lists *lists)
 {
     cuda_kernels *cuda = of(kernels);
-    if (cuda->queue.failure.code != STATUS_OK) return false;
+    if (has_failed(cuda)) return false;
     return exec_cuda_blocks_find(&cuda->blocks, shape, kernels, lists, &cuda->queue.failure) ==
            STATUS_OK;
 }
@@ -301,25 +320,18 @@ static double cuda_sum_of_squares(exec_kernels *kernels, const float *values, si
 
 // Time, and hand-over to other stages
 
-static status mark(cuda_kernels *cuda, int number, error_message *err)
+static void cuda_mark(exec_kernels *kernels, int number)
 {
-    while (number >= cuda->mark_count) {
+    cuda_kernels *cuda = of(kernels);
+    if (has_failed(cuda)) return;
+    cudaError_t error = cudaSuccess;
+    while (number >= cuda->mark_count && error == cudaSuccess) {
         cuda->marks = memory_grow(cuda->marks, (size_t)cuda->mark_count, sizeof *cuda->marks);
-        TRY_CUDA(cudaEventCreate(&cuda->marks[cuda->mark_count]));
-        cuda->mark_count++;
+        error = cudaEventCreate(&cuda->marks[cuda->mark_count]);
+        if (error == cudaSuccess) cuda->mark_count++;
     }
-    TRY_CUDA(cudaEventRecord(cuda->marks[number], cuda->part.stream));
-    return STATUS_OK;
-}
-
-static status cuda_mark(exec_kernels *kernels, int number)
-{
-    error_message failure = {.code = STATUS_OK};
-    const status result = mark(of(kernels), number, &failure);
-    if (result != STATUS_OK && of(kernels)->queue.failure.code == STATUS_OK) {
-        of(kernels)->queue.failure = failure;
-    }
-    return result;
+    if (error == cudaSuccess) error = cudaEventRecord(cuda->marks[number], cuda->part.stream);
+    exec_cuda_note(kernels, (int)error, "an event that notes the time");
 }
 
 static int64_t cuda_mark_ns(exec_kernels *kernels, int number)
@@ -370,6 +382,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .to_host = cuda_to_host,
                                  .clear = cuda_clear,
                                  .finish = cuda_finish,
+                                 .check = cuda_check,
                                  .close = cuda_close,
                                  .matmul = cuda_matmul,
                                  .limit_rows = cuda_limit_rows,

@@ -112,6 +112,36 @@ template <typename Number> __device__ inline Number block_sum(Number value)
     return sum;
 }
 
+/// A piece of [first, end) for each lane of a block, so that what lanes find stays in order.
+struct lane_piece {
+    int begin, end;
+
+    __device__ lane_piece(int first, int past)
+    {
+        const int length = (past - first + BLOCK_LANES - 1) / BLOCK_LANES;
+        begin = min(past, first + (int)threadIdx.x * length);
+        end = min(past, begin + length);
+    }
+};
+
+/// What the lanes before this one have found, and all lanes.
+struct found_before {
+    int before, all;
+
+    __device__ explicit found_before(int own)
+    {
+        __shared__ int of_lane[BLOCK_LANES];
+        of_lane[threadIdx.x] = own;
+        __syncthreads();
+        before = all = 0;
+        for (int lane = 0; lane < BLOCK_LANES; lane++) {
+            if (lane < (int)threadIdx.x) before += of_lane[lane];
+            all += of_lane[lane];
+        }
+        __syncthreads();
+    }
+};
+
 /// What a masked score is: finite, so that a row may meet a tile of which it attends to nothing
 /// (the next score that counts makes nothing of it), and a power of two, so that scaling it is
 /// exact.
@@ -173,7 +203,8 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, siz
                    exec_kernels *kernels, Arguments... arguments)
 {
     const size_t always_there = 48 * 1024;
-    if (grid.x == 0 || grid.y == 0) return;
+    const exec_cuda_queue *queue = (const exec_cuda_queue *)kernels;
+    if (grid.x == 0 || grid.y == 0 || queue->failure.code != STATUS_OK) return;
     if (shared_bytes > always_there) {
         exec_cuda_note(kernels,
                        (int)cudaFuncSetAttribute(
@@ -184,7 +215,7 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, siz
     config.gridDim = grid;
     config.blockDim = dim3(lanes);
     config.dynamicSmemBytes = shared_bytes;
-    config.stream = (cudaStream_t)((const exec_cuda_queue *)kernels)->stream;
+    config.stream = (cudaStream_t)queue->stream;
     exec_cuda_note(kernels,
                    (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
                    "the launch of a kernel");

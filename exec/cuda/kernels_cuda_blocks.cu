@@ -19,36 +19,6 @@ __device__ inline sequence_blocks sequence_of(const exec_cuda_lists &dense, int 
     return {first, end, dense.block[first].first_row, last.first_row + last.row_count};
 }
 
-/// A piece of [first, end) for each lane of a block, so that what lanes find stays in order.
-struct lane_piece {
-    int begin, end;
-
-    __device__ lane_piece(int first, int past)
-    {
-        const int length = (past - first + BLOCK_LANES - 1) / BLOCK_LANES;
-        begin = min(past, first + (int)threadIdx.x * length);
-        end = min(past, begin + length);
-    }
-};
-
-/// What the lanes before this one have found, and all lanes.
-struct found_before {
-    int before, all;
-
-    __device__ explicit found_before(int own)
-    {
-        __shared__ int of_lane[BLOCK_LANES];
-        of_lane[threadIdx.x] = own;
-        __syncthreads();
-        before = all = 0;
-        for (int lane = 0; lane < BLOCK_LANES; lane++) {
-            if (lane < (int)threadIdx.x) before += of_lane[lane];
-            all += of_lane[lane];
-        }
-        __syncthreads();
-    }
-};
-
 /// Bucket of a vector, or with `other` of the sum of two.
 __device__ inline int bucket_of(const float *projection, const float *other, int bit_count)
 {

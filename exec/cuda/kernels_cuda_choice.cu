@@ -6,10 +6,8 @@
 /// then a lane has a piece of rows, so that they stay in order and ties go to the first.
 __global__ void choose_rows(exec_chosen chosen, const float *score)
 {
-    __shared__ int above[BLOCK_LANES], tied[BLOCK_LANES];
     const int length = chosen.sequence_length, first = (int)blockIdx.x * length;
-    const int piece = (length + BLOCK_LANES - 1) / BLOCK_LANES;
-    const int begin = min(length, (int)threadIdx.x * piece), end = min(length, begin + piece);
+    const lane_piece piece(first, first + length);
     unsigned key = 0;
     for (unsigned bit = 0x80000000u; bit != 0; bit >>= 1) {
         int reached = 0;
@@ -19,23 +17,15 @@ __global__ void choose_rows(exec_chosen chosen, const float *score)
         if (block_sum(reached) >= chosen.count) key |= bit;
     }
     int own_above = 0, own_tied = 0;
-    for (int row = first + begin; row < first + end; row++) {
+    for (int row = piece.begin; row < piece.end; row++) {
         own_above += key_of(score[row]) > key;
         own_tied += key_of(score[row]) == key;
     }
-    above[threadIdx.x] = own_above;
-    tied[threadIdx.x] = own_tied;
-    __syncthreads();
-    int all_above = 0, place = (int)blockIdx.x * chosen.count, ties_before = 0;
-    for (int lane = 0; lane < BLOCK_LANES; lane++) {
-        all_above += above[lane];
-        if (lane >= (int)threadIdx.x) continue;
-        place += above[lane];
-        ties_before += tied[lane];
-    }
-    const int wanted = chosen.count - all_above;
-    place += min(ties_before, wanted);
-    for (int row = first + begin; row < first + end; row++) {
+    const found_before above(own_above), tied(own_tied);
+    const int wanted = chosen.count - above.all;
+    int place = (int)blockIdx.x * chosen.count + above.before + min(tied.before, wanted);
+    int ties_before = tied.before;
+    for (int row = piece.begin; row < piece.end; row++) {
         const unsigned own = key_of(score[row]);
         chosen.before[row] = place;
         if (own < key || (own == key && ties_before++ >= wanted)) continue;
@@ -69,26 +59,19 @@ static void enqueue_gate_input(exec_kernels *kernels, const float *gate, float *
 /// One block: a lane has a piece of rows, so that they stay in order.
 __global__ void find_live(exec_live live)
 {
-    __shared__ int of_lane[BLOCK_LANES];
-    const int rows = live.sequence_count * live.sequence_length;
-    const int piece = (rows + BLOCK_LANES - 1) / BLOCK_LANES;
-    const int begin = min(rows, (int)threadIdx.x * piece), end = min(rows, begin + piece);
+    const lane_piece piece(0, live.sequence_count * live.sequence_length);
     int own = 0;
-    for (int row = begin; row < end; row++) {
+    for (int row = piece.begin; row < piece.end; row++) {
         own += live.has_left[row] == 0;
     }
-    of_lane[threadIdx.x] = own;
-    __syncthreads();
-    int place = 0;
-    for (int lane = 0; lane < (int)threadIdx.x; lane++) {
-        place += of_lane[lane];
-    }
-    for (int row = begin; row < end; row++) {
+    const found_before found(own);
+    int place = found.before;
+    for (int row = piece.begin; row < piece.end; row++) {
         if (row % live.sequence_length == 0) live.first_row[row / live.sequence_length] = place;
         if (live.has_left[row] == 0) live.row[place++] = row;
     }
-    if (threadIdx.x != BLOCK_LANES - 1) return;
-    live.first_row[live.sequence_count] = live.extent[1] = place;
+    if (threadIdx.x != 0) return;
+    live.first_row[live.sequence_count] = live.extent[1] = found.all;
     live.extent[0] = 0;
 }
 
@@ -97,7 +80,7 @@ static void enqueue_find_live(exec_kernels *kernels, const exec_live *live)
     launch(find_live, 1, BLOCK_LANES, 0, kernels, *live);
 }
 
-/// As exec_cpu_is_saturated.
+/// As in plain C.
 __device__ inline bool is_saturated(const exec_compared &states, int row, double cosine)
 {
     const double length = sqrt((double)states.before[row]) * sqrt((double)states.after[row]);

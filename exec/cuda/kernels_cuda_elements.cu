@@ -43,11 +43,10 @@ static void enqueue_copy(exec_kernels *kernels, void *to, const void *from, size
     return copy_bytes(kernels, limit_of(kernels), to, from, bytes);
 }
 
-template <typename To, typename From>
-__global__ void convert(To *to, const From *from, size_t count)
+__global__ void round_floats(bf16 *to, const float *from, size_t count)
 {
     for (size_t index = first_index(); index < count; index += index_stride()) {
-        to[index] = from_float<To>(to_float(from[index]));
+        to[index] = from_float<bf16>(from[index]);
     }
 }
 
@@ -57,18 +56,8 @@ static void enqueue_to_values(exec_kernels *kernels, const float *from, void *va
         if (values != from) copy_bytes(kernels, row_limit{}, values, from, count * sizeof(float));
         return;
     }
-    return launch(convert<bf16, float>, grid_for(count), BLOCK_LANES, 0, kernels, (bf16 *)values,
-                  from, count);
-}
-
-static void enqueue_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
-{
-    if (!is_bf16(kernels)) {
-        if (to != values) copy_bytes(kernels, row_limit{}, to, values, count * sizeof(float));
-        return;
-    }
-    return launch(convert<float, bf16>, grid_for(count), BLOCK_LANES, 0, kernels, to,
-                  (const bf16 *)values, count);
+    return launch(round_floats, grid_for(count), BLOCK_LANES, 0, kernels, (bf16 *)values, from,
+                  count);
 }
 
 struct sum_of_both {
@@ -237,7 +226,6 @@ void exec_cuda_fill_elements(exec_kernel_table *table)
 {
     table->copy = enqueue_copy;
     table->to_values = enqueue_to_values;
-    table->to_floats = enqueue_to_floats;
     table->add = enqueue_add;
     table->add_floats = enqueue_add_floats;
     table->gelu = enqueue_gelu;

@@ -1,5 +1,5 @@
-/// The backends `cuda fp32` and `cuda bf16`: inside the module (and its emulation in tests/gpu),
-/// and what the module hands over.
+/// The backends `cuda fp32` and `cuda bf16` inside the module, which hands this function over, and
+/// its emulation in tests/gpu.
 #pragma once
 
 #include "exec/kernels/kernels.h"
@@ -7,8 +7,3 @@
 /// As exec_kernels_cuda_open.
 status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
                               exec_kernels **kernels, error_message *err);
-
-typedef struct exec_cuda_module {
-    status (*open)(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
-                   error_message *err); // exec_cuda_kernels_open
-} exec_cuda_module;

@@ -3,8 +3,6 @@
 
 #include "exec/cuda/kernels_cuda.cuh"
 
-enum { LANE_EXPERTS = EXEC_EXPERT_COUNT_MAX / WARP_LANES };
-
 /// What a lane of a warp has of a row of logits: experts lane, lane + 32, ...
 struct row_logits {
     const float *logit, *offset; // offset NULL: 0
@@ -146,25 +144,18 @@ __global__ void count_entries(exec_routing routing)
 /// that they stay in order.
 __global__ void place_entries(exec_routing routing)
 {
-    __shared__ int of_lane[BLOCK_LANES];
     const int expert = blockIdx.x, entries = routing.row_count * routing.top_k;
-    const int piece = (entries + BLOCK_LANES - 1) / BLOCK_LANES;
-    const int begin = (int)threadIdx.x * piece, end = min(entries, begin + piece);
+    const lane_piece piece(0, entries);
     int before = 0, own = 0;
     for (int other = threadIdx.x; other < expert; other += BLOCK_LANES) {
         before += routing.count[other];
     }
     before = block_sum(before);
-    for (int entry = begin; entry < end; entry++) {
+    for (int entry = piece.begin; entry < piece.end; entry++) {
         own += routing.expert[entry] == expert;
     }
-    of_lane[threadIdx.x] = own;
-    __syncthreads();
-    int place = before;
-    for (int lane = 0; lane < (int)threadIdx.x; lane++) {
-        place += of_lane[lane];
-    }
-    for (int entry = begin; entry < end; entry++) {
+    int place = before + found_before(own).before;
+    for (int entry = piece.begin; entry < piece.end; entry++) {
         if (routing.expert[entry] != expert) continue;
         routing.place[entry] = place;
         routing.row[place] = entry / routing.top_k;

@@ -2,9 +2,10 @@
 /// a layer is written once, over this table.
 ///
 /// Memory is the backend's ("device memory"; host memory on the cpu). Operations are enqueued in
-/// order and never fail visibly: finish waits and returns the first failure. Every operation gives
-/// the same bits for the same input on the same machine and build, whoever calls it: sums run in a
-/// fixed order, there are no float atomics. Matrices are row-major and dense.
+/// order and never fail visibly, and neither does the taking of memory: finish waits and returns
+/// the first failure, and until then operations do nothing. Every operation gives the same bits for
+/// the same input on the same machine and build, whoever calls it: sums run in a fixed order, there
+/// are no float atomics. Matrices are row-major and dense.
 ///
 /// Values (activations, and weights as computed with) are fp32, or bf16 on `cuda`: a `void *` below
 /// is an array of values unless it says otherwise. Parameters have a master copy, gradients and
@@ -207,8 +208,8 @@ typedef struct exec_kernel_table {
     bool has_host_memory; // device memory can be read and written by the host, after finish
 
     /// Memory of zeroed bytes, aligned to 64; release accepts NULL.
-    /// @return STATUS_NO_MEMORY, naming the bytes
-    status (*allocate)(exec_kernels *kernels, size_t bytes, void **memory, error_message *err);
+    /// @return NULL where there is none: a failure, STATUS_NO_MEMORY naming the bytes
+    void *(*allocate)(exec_kernels *kernels, size_t bytes);
     void (*release)(exec_kernels *kernels, void *memory);
     void (*to_device)(exec_kernels *kernels, void *device, const void *host, size_t bytes);
     /// Waits for it.
@@ -217,9 +218,10 @@ typedef struct exec_kernel_table {
     void (*clear)(exec_kernels *kernels, void *memory, size_t bytes);
     /// Rounds to values; nothing where from and values are the same memory.
     void (*to_values)(exec_kernels *kernels, const float *from, void *values, size_t count);
-    void (*to_floats)(exec_kernels *kernels, const void *values, float *to, size_t count);
     /// Waits for everything enqueued and returns the first failure since it was last called.
     status (*finish)(exec_kernels *kernels, error_message *err);
+    /// The same without waiting: what is known by now.
+    status (*check)(exec_kernels *kernels, error_message *err);
     void (*close)(exec_kernels *kernels);
 
     /// Where it accumulates, a -0.0 of c counts as 0.0.
@@ -416,7 +418,7 @@ typedef struct exec_kernel_table {
     // Time on the backend's own clock; both NULL where operations are done when they return.
 
     /// Notes a place in the order of operations under a number from 0, in place of an older one.
-    status (*mark)(exec_kernels *kernels, int number);
+    void (*mark)(exec_kernels *kernels, int number);
     /// From mark 0 to this one, ns; after finish.
     int64_t (*mark_ns)(exec_kernels *kernels, int number);
 

@@ -7,13 +7,10 @@
 
 enum { ALIGNMENT = 64 };
 
-static status cpu_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
+static void *cpu_allocate(exec_kernels *kernels, size_t bytes)
 {
-    (void)err;
     (void)kernels;
-    const size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    *memory = memset(aligned_alloc(ALIGNMENT, rounded), 0, rounded);
-    return STATUS_OK;
+    return memory_aligned(ALIGNMENT, bytes);
 }
 
 static void cpu_release(exec_kernels *kernels, void *memory)
@@ -37,11 +34,6 @@ static void cpu_clear(exec_kernels *kernels, void *memory, size_t bytes)
 static void cpu_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
 {
     if ((const void *)from != values) cpu_copy(kernels, values, from, count * sizeof(float));
-}
-
-static void cpu_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
-{
-    if (values != (const void *)to) cpu_copy(kernels, to, values, count * sizeof(float));
 }
 
 static status cpu_finish(exec_kernels *kernels, error_message *err)
@@ -78,8 +70,8 @@ static const exec_kernel_table cpu_table = {
     .copy = cpu_copy,
     .clear = cpu_clear,
     .to_values = cpu_to_values,
-    .to_floats = cpu_to_floats,
     .finish = cpu_finish,
+    .check = cpu_finish,
     .close = cpu_close,
     .matmul = exec_cpu_matmul,
     .group_matmul = exec_cpu_group_matmul,
@@ -135,8 +127,8 @@ static void find_width(exec_cpu *cpu)
 
 status exec_kernels_cpu_open(exec_kernels **kernels)
 {
-    exec_cpu *cpu = aligned_alloc(_Alignof(exec_cpu), sizeof *cpu);
-    *cpu = (exec_cpu){.kernels = {.table = &cpu_table}};
+    exec_cpu *cpu = memory_aligned(_Alignof(exec_cpu), sizeof *cpu);
+    cpu->kernels.table = &cpu_table;
     find_width(cpu);
     *kernels = &cpu->kernels;
     return STATUS_OK;

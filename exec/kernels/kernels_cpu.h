@@ -38,14 +38,6 @@ typedef struct exec_cpu {
 /// @return at least count floats until the next call
 float *exec_cpu_scratch(exec_cpu *cpu, size_t count);
 
-/// Logistic function of a score.
-float exec_cpu_gate(float score);
-
-/// Whether the states of a row point the same way: cosine > `cosine`. A state of length 0 does not.
-///
-/// @param product of the two; before, after: each with itself
-bool exec_cpu_is_saturated(float product, float before, float after, double cosine);
-
 /// c[rows][columns] = a b, or +=, of elements at any distance: element (i, k) of a is
 /// a[i * a_row + k * a_inner], (k, j) of b is b[k * b_inner + j * b_column], rows of c are c_row
 /// apart.

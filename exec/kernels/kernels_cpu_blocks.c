@@ -1,14 +1,14 @@
-/// The blocks of keys that hashing finds, in plain C.
-#include "exec/kernels/kernels_cpu_blocks.h"
-
+/// What choose_blocks decides in plain C: buckets, the order of rows, lists of key blocks. Why so:
+/// key_blocks.h.
 #include "exec/kernels/kernels_cpu.h"
 
 #include <string.h>
 
 enum { BUCKETS_MAX = 1 << EXEC_HASH_BITS_MAX };
 
-void exec_hash_rows(const float *projection, int row_count, int bit_count, uint8_t *query_bucket,
-                    uint8_t *key_bucket)
+/// Buckets of rows: bit b is set where projection b is above 0.
+static void hash_rows(const float *projection, int row_count, int bit_count, uint8_t *query_bucket,
+                      uint8_t *key_bucket)
 {
     for (int row = 0; row < row_count; row++) {
         unsigned query = 0;
@@ -23,7 +23,9 @@ void exec_hash_rows(const float *projection, int row_count, int bit_count, uint8
     }
 }
 
-void exec_hash_tokens(const float *projection, int row_count, int bit_count, uint8_t *bucket)
+/// The same of tokens: bit b is set where projections b of query and key sum to more than 0, as
+/// where the two are one vector (HashSparse).
+static void hash_tokens(const float *projection, int row_count, int bit_count, uint8_t *bucket)
 {
     for (int row = 0; row < row_count; row++) {
         unsigned token = 0;
@@ -55,7 +57,8 @@ static void sort_sequence(const uint8_t *bucket, int begin, int end, int *row, i
     }
 }
 
-void exec_sort_rows(const exec_attention *shape, const uint8_t *bucket, int *row, int *first_key)
+/// Sorts the rows of every sequence by bucket.
+static void sort_rows(const exec_attention *shape, const uint8_t *bucket, int *row, int *first_key)
 {
     for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
         sort_sequence(bucket, shape->first_row[sequence], shape->first_row[sequence + 1], row,
@@ -94,9 +97,13 @@ static bool do_meet(const int *query_rows, const int *key_rows, int bucket_count
     return (double)(pairs * bucket_count) >= affinity * (double)(queries * keys);
 }
 
-void exec_choose_key_blocks(const exec_block_choice *choice, const exec_attention *shape,
-                            const uint8_t *query_bucket, const uint8_t *key_bucket,
-                            int *bucket_rows)
+/// Blocks of keys of every block of queries in the order of the text: its own, and those in front
+/// of it in its sequence that it meets. Ties meet.
+///
+/// @param bucket_rows [2][block_count][2^bit_count] scratch
+static void choose_key_blocks(const exec_block_choice *choice, const exec_attention *shape,
+                              const uint8_t *query_bucket, const uint8_t *key_bucket,
+                              int *bucket_rows)
 {
     const int buckets = 1 << choice->bit_count;
     int *first_entry = choice->first_entry;
@@ -171,8 +178,9 @@ static bool append_met(const exec_attention *shape, int sequence, int block, con
     return true;
 }
 
-void exec_choose_sorted_blocks(const exec_attention *shape, const int *row, const int *first_key,
-                               int *first_entry, int *key_block)
+/// Blocks of keys of every block of queries among sorted rows.
+static void choose_sorted_blocks(const exec_attention *shape, const int *row, const int *first_key,
+                                 int *first_entry, int *key_block)
 {
     int entry = 0;
     int first = 0; // block of the sequence
@@ -203,13 +211,13 @@ void exec_cpu_choose_blocks(exec_kernels *kernels, const exec_attention *shape,
     uint8_t *query_bucket = (uint8_t *)(scratch + ((size_t)shape->block_count * 2 << bits));
     uint8_t *key_bucket = query_bucket + rows;
     if (choice->sorts_rows) {
-        exec_hash_tokens(projection, rows, bits, key_bucket);
-        exec_sort_rows(shape, key_bucket, choice->row, choice->first_key);
-        exec_choose_sorted_blocks(shape, choice->row, choice->first_key, choice->first_entry,
-                                  choice->key_block);
+        hash_tokens(projection, rows, bits, key_bucket);
+        sort_rows(shape, key_bucket, choice->row, choice->first_key);
+        choose_sorted_blocks(shape, choice->row, choice->first_key, choice->first_entry,
+                             choice->key_block);
     } else {
-        exec_hash_rows(projection, rows, bits, query_bucket, key_bucket);
-        exec_choose_key_blocks(choice, shape, query_bucket, key_bucket, scratch);
+        hash_rows(projection, rows, bits, query_bucket, key_bucket);
+        choose_key_blocks(choice, shape, query_bucket, key_bucket, scratch);
     }
     choice->met_count[0] = choice->first_entry[shape->block_count];
     choice->met_count[1] = exec_dense_block_count(shape);

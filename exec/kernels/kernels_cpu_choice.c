@@ -33,7 +33,8 @@ static uint32_t key_reached_by(const float *score, int count, int wanted)
     return key;
 }
 
-float exec_cpu_gate(float score)
+/// Logistic function of a score.
+static float gate_of(float score)
 {
     return 1.0F / (1.0F + expf(-score));
 }
@@ -53,7 +54,7 @@ static void choose_of_sequence(const exec_chosen *chosen, const float *score, in
         chosen->before[row] = place;
         if (own > key || (own == key && ties-- > 0)) {
             chosen->row[place] = row;
-            chosen->gate[place++] = exec_cpu_gate(score[row]);
+            chosen->gate[place++] = gate_of(score[row]);
         }
     }
     chosen->before[end] = place;
@@ -92,16 +93,11 @@ void exec_cpu_find_live(exec_kernels *kernels, const exec_live *live)
     live->extent[1] = found;
 }
 
-bool exec_cpu_is_saturated(float product, float before, float after, double cosine)
-{
-    const double length = sqrt((double)before) * sqrt((double)after);
-    return length > 0 && (double)product > cosine * length;
-}
-
+/// Whether the states of a row point the same way. A state of length 0 does not.
 static bool is_saturated(const exec_compared *states, int row, double cosine)
 {
-    return exec_cpu_is_saturated(states->product[row], states->before[row], states->after[row],
-                                 cosine);
+    const double length = sqrt((double)states->before[row]) * sqrt((double)states->after[row]);
+    return length > 0 && (double)states->product[row] > cosine * length;
 }
 
 void exec_cpu_leave_rows(exec_kernels *kernels, const exec_leaving *leaving, int rows)
@@ -124,7 +120,7 @@ void exec_cpu_judge_rows(exec_kernels *kernels, const exec_compared *states, dou
     float sum = 0;
     for (int row = 0; row < rows; row++) {
         const float target = is_saturated(states, row, cosine) ? 1.0F : 0.0F;
-        confidence[row] = exec_cpu_gate(confidence[row] + *bias);
+        confidence[row] = gate_of(confidence[row] + *bias);
         gradient[row] = scale * (confidence[row] - target);
         sum += gradient[row];
     }

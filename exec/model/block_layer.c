@@ -32,16 +32,14 @@ exec_attention exec_block_attention(const exec_model *model, int sequence_count,
 
 /// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
 /// that is the gradient itself.
-static status keep_gradient(exec_block *block, exec_half_slot *half, int row_count, void *gradient,
-                            error_message *err)
+static void keep_gradient(exec_block *block, exec_half_slot *half, int row_count, void *gradient)
 {
     const exec_layer *layer = &block->layer;
     half->output_gradient = gradient;
-    if (layer->is_frozen) return STATUS_OK;
+    if (layer->is_frozen) return;
     const size_t bytes = exec_layer_bytes(layer, row_count, layer->model->width);
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, bytes, &half->output_gradient, err));
+    half->output_gradient = exec_holding_take(&half->until_weight, layer->buffers, bytes);
     layer->kernels->table->copy(layer->kernels, half->output_gradient, gradient, bytes);
-    return STATUS_OK;
 }
 
 /// Gives back what a half holds.
@@ -58,7 +56,7 @@ static int compact_width(const exec_model *model)
     return (model->head_count + 2 * shared) * exec_model_head_width(model);
 }
 
-static status write_rotation(exec_block *block, error_message *err)
+static void write_rotation(exec_block *block)
 {
     exec_layer *layer = &block->layer;
     const exec_model *model = layer->model;
@@ -73,15 +71,13 @@ static status write_rotation(exec_block *block, error_message *err)
             rotation[at + 1] = (float)sin(angle);
         }
     }
-    const status result =
-        exec_layer_upload(layer, rotation, count * sizeof *rotation, &block->rotation, err);
+    block->rotation = exec_layer_upload(layer, rotation, count * sizeof *rotation);
     free(rotation);
-    return result;
 }
 
 /// Deviations keep activations of order 1 at any width; the linears that end on the residual path
 /// are smaller by the square root of how many end there.
-static status describe(exec_layer *layer, error_message *err)
+static void describe(exec_layer *layer)
 {
     exec_block *block = (exec_block *)layer;
     const exec_model *model = layer->model;
@@ -111,7 +107,7 @@ static status describe(exec_layer *layer, error_message *err)
         block->row_router = exec_layer_add_matrix(layer, "row router", 1, width, deviation);
     }
     if (exec_exit_follows(layer)) block->exit = exec_exit_add(layer);
-    return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;
+    if (model->rotary_base > 0) write_rotation(block);
 }
 
 static void undescribe(exec_layer *layer)
@@ -196,31 +192,28 @@ static exec_heads heads_of(const exec_block *block, const exec_block_rows *rows,
 }
 
 /// qkv [row_count][3 * attention width] of the norm's output.
-static status project(const exec_block *block, const exec_block_rows *rows, const void *input,
-                      void *qkv, error_message *err)
+static void project(const exec_block *block, const exec_block_rows *rows, const void *input,
+                    void *qkv)
 {
     const exec_layer *layer = &block->layer;
+    const int count = rows->row_count;
+    exec_holding scratch = {0};
     bool is_needed;
     const exec_heads heads = heads_of(block, rows, &is_needed);
-    void *compact = qkv;
-    if (is_needed) {
-        TRY(exec_buffers_take(layer->buffers,
-                              exec_layer_bytes(layer, rows->row_count, compact_width(layer->model)),
-                              &compact, err));
-    }
-    exec_linear_forward(layer, &block->query_key_value, input, rows->row_count, compact);
-    if (!is_needed) return STATUS_OK;
-    layer->kernels->table->spread_heads(layer->kernels, &heads, compact, rows->row_count, qkv);
-    exec_buffers_give(layer->buffers, compact);
-    return STATUS_OK;
+    void *compact =
+        is_needed ? exec_layer_take(layer, &scratch, count, compact_width(layer->model)) : qkv;
+    exec_linear_forward(layer, &block->query_key_value, input, count, compact);
+    if (!is_needed) return;
+    layer->kernels->table->spread_heads(layer->kernels, &heads, compact, count, qkv);
+    exec_holding_give(&scratch, layer->buffers);
 }
 
 /// Attention over qkv, as project leaves it. Sorted rows are gathered into half->inner, where B
 /// finds them; half->outer is in the order of the text.
 ///
 /// @param qkv half->inner itself where rows are not sorted
-static status attend(const exec_block *block, exec_half_slot *half, const exec_block_rows *rows,
-                     void *qkv, error_message *err)
+static void attend(const exec_block *block, exec_half_slot *half, const exec_block_rows *rows,
+                   void *qkv)
 {
     const exec_layer *layer = &block->layer;
     const exec_kernel_table *table = layer->kernels->table;
@@ -229,8 +222,7 @@ static status attend(const exec_block *block, exec_half_slot *half, const exec_b
     const int width = exec_model_attention_width(layer->model);
     void *output = half->outer;
     if (lists != NULL) {
-        TRY(exec_block_lists_choose(layer, &rows->attention, qkv, count, lists, &half->until_input,
-                                    err));
+        exec_block_lists_choose(layer, &rows->attention, qkv, count, lists, &half->until_input);
     }
     if (is_sorted(rows)) {
         table->gather_rows(layer->kernels, qkv, lists->row, count, 3 * width, half->inner);
@@ -241,14 +233,12 @@ static status attend(const exec_block *block, exec_half_slot *half, const exec_b
     if (is_sorted(rows)) {
         table->scatter_rows(layer->kernels, output, lists->row, count, width, half->outer);
     }
-    return STATUS_OK;
 }
 
 /// The gradient of queries, keys and values from that of attention's output, both in the order of
 /// the text.
-static status attend_input(const exec_block *block, const exec_half_slot *half,
-                           const exec_block_rows *rows, const void *dout, void *dqkv,
-                           error_message *err)
+static void attend_input(const exec_block *block, const exec_half_slot *half,
+                         const exec_block_rows *rows, const void *dout, void *dqkv)
 {
     const exec_layer *layer = &block->layer;
     const exec_kernel_table *table = layer->kernels->table;
@@ -256,58 +246,47 @@ static status attend_input(const exec_block *block, const exec_half_slot *half,
     if (!is_sorted(rows)) {
         table->attention_input(layer->kernels, &shape, half->inner, half->outer, half->log_sum,
                                dout, dqkv);
-        return STATUS_OK;
+        return;
     }
     const int count = rows->row_count;
     const int width = exec_model_attention_width(layer->model);
     const int *row = rows->lists->row;
     exec_holding scratch = {0};
-    void *sorted[3]; // the output, its gradient, that of queries, keys and values
-    for (int index = 0; index < 3; index++) {
-        const int columns = index == 2 ? 3 * width : width;
-        TRY(exec_layer_take(layer, &scratch, count, columns, &sorted[index], err));
-    }
-    table->gather_rows(layer->kernels, half->outer, row, count, width, sorted[0]);
-    table->gather_rows(layer->kernels, dout, row, count, width, sorted[1]);
-    table->attention_input(layer->kernels, &shape, half->inner, sorted[0], half->log_sum, sorted[1],
-                           sorted[2]);
-    table->scatter_rows(layer->kernels, sorted[2], row, count, 3 * width, dqkv);
+    void *output = exec_layer_take(layer, &scratch, count, width);
+    void *sorted_dout = exec_layer_take(layer, &scratch, count, width);
+    void *sorted_dqkv = exec_layer_take(layer, &scratch, count, 3 * width);
+    table->gather_rows(layer->kernels, half->outer, row, count, width, output);
+    table->gather_rows(layer->kernels, dout, row, count, width, sorted_dout);
+    table->attention_input(layer->kernels, &shape, half->inner, output, half->log_sum, sorted_dout,
+                           sorted_dqkv);
+    table->scatter_rows(layer->kernels, sorted_dqkv, row, count, 3 * width, dqkv);
     exec_holding_give(&scratch, layer->buffers);
-    return STATUS_OK;
 }
 
-static status attention_half_forward(exec_block *block, exec_half_slot *half,
-                                     const exec_block_rows *rows, void *values, error_message *err)
+static void attention_half_forward(exec_block *block, exec_half_slot *half,
+                                   const exec_block_rows *rows, void *values)
 {
     const exec_layer *layer = &block->layer;
     const int count = rows->row_count;
     const int width = exec_model_attention_width(layer->model);
     exec_holding passing = {0}; // what W needs is not kept of a frozen layer
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
-    TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
-                          for_weight, err));
-    TRY(exec_layer_take(layer, &half->until_input, count, 3 * width, &half->inner, err));
-    void *log_sum;
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          (size_t)count * (size_t)layer->model->head_count * sizeof(float),
-                          &log_sum, err));
-    half->log_sum = log_sum;
-    TRY(exec_layer_take(layer, layer->is_frozen ? &half->until_input : &half->until_weight, count,
-                        width, &half->outer, err));
-    void *qkv = half->inner;
-    if (is_sorted(rows)) {
-        TRY(exec_layer_take(layer, &passing, count, 3 * width, &qkv, err));
-    }
-    TRY(project(block, rows, half->norm.output, qkv, err));
-    TRY(attend(block, half, rows, qkv, err));
+    exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
+                      for_weight);
+    half->inner = exec_layer_take(layer, &half->until_input, count, 3 * width);
+    half->log_sum = exec_layer_take_numbers(layer, &half->until_input,
+                                            (size_t)count * (size_t)layer->model->head_count);
+    half->outer = exec_layer_take(
+        layer, layer->is_frozen ? &half->until_input : &half->until_weight, count, width);
+    void *qkv = is_sorted(rows) ? exec_layer_take(layer, &passing, count, 3 * width) : half->inner;
+    project(block, rows, half->norm.output, qkv);
+    attend(block, half, rows, qkv);
     exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
     exec_holding_give(&passing, layer->buffers);
-    return STATUS_OK;
 }
 
-static status attention_half_backward_input(exec_block *block, exec_half_slot *half,
-                                            const exec_block_rows *rows, void *gradient,
-                                            error_message *err)
+static void attention_half_backward_input(exec_block *block, exec_half_slot *half,
+                                          const exec_block_rows *rows, void *gradient)
 {
     const exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
@@ -317,28 +296,24 @@ static status attention_half_backward_input(exec_block *block, exec_half_slot *h
     exec_holding scratch = {0};
     bool is_needed;
     const exec_heads heads = heads_of(block, rows, &is_needed);
-    void *dout; // gradient of attention's output, then of the norm's
-    void *dqkv; // of queries, keys and values as attention takes them
-    TRY(keep_gradient(block, half, count, gradient, err));
-    TRY(exec_layer_take(layer, &scratch, count, width > model_width ? width : model_width, &dout,
-                        err));
-    TRY(exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight, count,
-                        compact_width(layer->model), &half->inner_gradient, err));
-    dqkv = half->inner_gradient;
-    if (is_needed) {
-        TRY(exec_layer_take(layer, &scratch, count, 3 * width, &dqkv, err));
-    }
+    keep_gradient(block, half, count, gradient);
+    // Of attention's output, then of the norm's.
+    void *dout = exec_layer_take(layer, &scratch, count, width > model_width ? width : model_width);
+    half->inner_gradient = exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight,
+                                           count, compact_width(layer->model));
+    // Of queries, keys and values as attention takes them.
+    void *dqkv =
+        is_needed ? exec_layer_take(layer, &scratch, count, 3 * width) : half->inner_gradient;
     exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
-    TRY(attend_input(block, half, rows, dout, dqkv, err));
+    attend_input(block, half, rows, dout, dqkv);
     if (is_needed) {
         kernels->table->spread_heads_input(kernels, &heads, dqkv, count, half->inner_gradient);
     }
     exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, dout);
-    TRY(exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
-                                 layer->passes_no_gradient ? NULL : gradient, err));
+    exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
+                             layer->passes_no_gradient ? NULL : gradient);
     exec_holding_give(&scratch, layer->buffers);
     exec_holding_give(&half->until_input, layer->buffers);
-    return STATUS_OK;
 }
 
 static void attention_half_backward_weight(exec_block *block, exec_half_slot *half)
@@ -382,52 +357,44 @@ void exec_half_activate_input(const exec_layer *layer, const void *inner, int ro
     }
 }
 
-static status mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
-                               error_message *err)
+static void mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values)
 {
     const exec_layer *layer = &block->layer;
     const int hidden = exec_model_hidden_width(layer->model);
     const int inner = exec_block_inner_width(layer->model, hidden);
     exec_holding passing = {0}; // what W needs is not kept of a frozen layer
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
-    TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
-                          for_weight, err));
-    TRY(exec_layer_take(layer, &half->until_input, row_count, inner, &half->inner, err));
-    TRY(exec_layer_take(layer, for_weight, row_count, hidden, &half->outer, err));
+    exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
+                      for_weight);
+    half->inner = exec_layer_take(layer, &half->until_input, row_count, inner);
+    half->outer = exec_layer_take(layer, for_weight, row_count, hidden);
     exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
     exec_half_activate(layer, half->inner, row_count, hidden, half->outer);
     exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
     exec_holding_give(&passing, layer->buffers);
-    return STATUS_OK;
 }
 
-static status mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
-                                      error_message *err)
+static void mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient)
 {
     const exec_layer *layer = &block->layer;
     const int rows = half->norm.row_count;
     const int hidden = exec_model_hidden_width(layer->model);
     const int inner = exec_block_inner_width(layer->model, hidden);
     exec_holding scratch = {0};
-    void *norm_gradient;
-    void *outer_gradient;
-    TRY(keep_gradient(block, half, rows, gradient, err));
-    TRY(exec_layer_take(layer, &scratch, rows, layer->model->width, &norm_gradient, err));
-    TRY(exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight, rows, inner,
-                        &half->inner_gradient, err));
-    outer_gradient = half->inner_gradient;
-    if (layer->model->is_gated) {
-        TRY(exec_layer_take(layer, &scratch, rows, hidden, &outer_gradient, err));
-    }
+    keep_gradient(block, half, rows, gradient);
+    void *norm_gradient = exec_layer_take(layer, &scratch, rows, layer->model->width);
+    half->inner_gradient =
+        exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight, rows, inner);
+    void *outer_gradient = layer->model->is_gated ? exec_layer_take(layer, &scratch, rows, hidden)
+                                                  : half->inner_gradient;
     exec_linear_backward_input(layer, &block->down, half->output_gradient, rows, outer_gradient);
     exec_half_activate_input(layer, half->inner, rows, hidden, outer_gradient,
                              half->inner_gradient);
     exec_linear_backward_input(layer, &block->up, half->inner_gradient, rows, norm_gradient);
-    TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
-                                 &half->until_weight, gradient, err));
+    exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm, &half->until_weight,
+                             gradient);
     exec_holding_give(&scratch, layer->buffers);
     exec_holding_give(&half->until_input, layer->buffers);
-    return STATUS_OK;
 }
 
 static void mlp_half_backward_weight(exec_block *block, exec_half_slot *half)
@@ -443,12 +410,13 @@ static void mlp_half_backward_weight(exec_block *block, exec_half_slot *half)
 status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
                                  error_message *err)
 {
-    TRY(attention_half_forward(block, &slot->attention_half, &slot->rows, values, err));
+    attention_half_forward(block, &slot->attention_half, &slot->rows, values);
     if (slot->moe != NULL) {
         return exec_moe_half_forward(block, &slot->mlp_half, slot->moe, slot->rows.row_count,
                                      values, err);
     }
-    return mlp_half_forward(block, &slot->mlp_half, slot->rows.row_count, values, err);
+    mlp_half_forward(block, &slot->mlp_half, slot->rows.row_count, values);
+    return STATUS_OK;
 }
 
 status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
@@ -457,9 +425,10 @@ status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot
     if (slot->moe != NULL) {
         TRY(exec_moe_half_backward_input(block, &slot->mlp_half, slot->moe, gradient, err));
     } else {
-        TRY(mlp_half_backward_input(block, &slot->mlp_half, gradient, err));
+        mlp_half_backward_input(block, &slot->mlp_half, gradient);
     }
-    return attention_half_backward_input(block, &slot->attention_half, &slot->rows, gradient, err);
+    attention_half_backward_input(block, &slot->attention_half, &slot->rows, gradient);
+    return STATUS_OK;
 }
 
 void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot)
@@ -501,13 +470,11 @@ static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient,
                 : exec_block_halves_backward_input)(block, kept, gradient, err);
 }
 
-static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+static void backward_weight(exec_layer *layer, exec_slot *slot)
 {
-    exec_block *block = (exec_block *)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
-    if (kept->chosen_rows != NULL) return exec_chosen_rows_backward_weight(block, kept, err);
-    exec_block_halves_backward_weight(block, kept);
-    return STATUS_OK;
+    (kept->chosen_rows != NULL ? exec_chosen_rows_backward_weight
+                               : exec_block_halves_backward_weight)((exec_block *)layer, kept);
 }
 
 const exec_layer_table exec_block_layer = {

@@ -59,7 +59,7 @@ typedef struct exec_block {
     exec_experts experts; // mixture of experts only
     size_t row_router;    // mixture of depths only: offset of [width]
     exec_exit exit;       // early exit only, where exec_exit_follows
-    void *rotation;       // of exec_heads; NULL where positions are learned
+    float *rotation;      // of exec_heads; NULL where positions are learned
 } exec_block;
 
 /// The sequences of a block's rows, and the shape of attention over them.

@@ -65,27 +65,22 @@ static void take_rows(const exec_layer *layer, exec_block_slot *slot)
 }
 
 /// Has the device choose rows by their scores.
-static status choose_rows(exec_block *block, exec_block_slot *slot, const exec_flow *flow,
-                          error_message *err)
+static void choose_rows(exec_block *block, exec_block_slot *slot, const exec_flow *flow)
 {
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
     exec_chosen *chosen = &rows->chosen;
     const size_t all = (size_t)flow->row_count;
     const size_t count = (size_t)chosen->sequence_count * (size_t)chosen->count;
-    void *score, *numbers;
-    TRY(exec_holding_take(&rows->until_input, layer->buffers, (2 * count + all + 1) * sizeof(int),
-                          &numbers, err));
-    TRY(exec_buffers_take(layer->buffers, all * sizeof(float), &score, err));
-    chosen->gate = numbers;
-    chosen->row = (int *)numbers + count;
+    chosen->gate = exec_layer_take_numbers(layer, &rows->until_input, 2 * count + all + 1);
+    chosen->row = (int *)(void *)chosen->gate + count;
     chosen->before = chosen->row + count;
-    TRY(exec_vector_forward(layer, block->row_router, flow->values, flow->row_count, score, err));
+    float *score = exec_buffers_take(layer->buffers, all * sizeof *score);
+    exec_vector_forward(layer, block->row_router, flow->values, flow->row_count, score);
     layer->kernels->table->choose_rows(layer->kernels, chosen, score);
     exec_buffers_give(layer->buffers, score);
     rows->row = chosen->row;
     take_rows(layer, slot);
-    return STATUS_OK;
 }
 
 /// all [row_count][width] += weight * chosen, at the places of the chosen rows.
@@ -104,10 +99,10 @@ static status mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *f
     exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
     const int width = layer->model->width;
-    TRY(choose_rows(block, slot, flow, err));
+    choose_rows(block, slot, flow);
     const size_t bytes = exec_layer_bytes(layer, rows->chosen_count, width);
-    TRY(exec_holding_take(&rows->until_weight, layer->buffers, bytes, &rows->input, err));
-    TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &rows->change, err));
+    rows->input = exec_holding_take(&rows->until_weight, layer->buffers, bytes);
+    rows->change = exec_holding_take(&rows->until_input, layer->buffers, bytes);
     kernels->table->gather_rows(kernels, flow->values, rows->row, rows->chosen_count, width,
                                 rows->input);
     kernels->table->copy(kernels, rows->change, rows->input, bytes);
@@ -119,19 +114,14 @@ static status mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *f
 }
 
 /// Gradients of the scores, from those of the gates, which multiply what the block changed.
-static status backward_gates(exec_layer *layer, exec_rows_slot *rows, const void *output_gradient,
-                             error_message *err)
+static void backward_gates(exec_layer *layer, exec_rows_slot *rows, const void *output_gradient)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t count = (size_t)rows->chosen_count;
-    void *score_gradient = NULL;
-    TRY(exec_holding_take(&rows->until_weight, layer->buffers, count * sizeof(float),
-                          &score_gradient, err));
-    rows->score_gradient = score_gradient;
+    rows->score_gradient = exec_layer_take_numbers(layer, &rows->until_weight, count);
     kernels->table->row_dots(kernels, output_gradient, NULL, rows->change, NULL, rows->chosen_count,
-                             layer->model->width, score_gradient);
-    kernels->table->gate_input(kernels, rows->chosen.gate, score_gradient, count);
-    return STATUS_OK;
+                             layer->model->width, rows->score_gradient);
+    kernels->table->gate_input(kernels, rows->chosen.gate, rows->score_gradient, count);
 }
 
 /// With y = x + gate(router . x) * (block(x) - x) of chosen rows, the gradient of x beyond that of
@@ -145,22 +135,17 @@ static status mod_backward_input(exec_block *block, exec_block_slot *slot, void 
     exec_holding *holding = &rows->until_input;
     const int count = rows->chosen_count;
     const int width = layer->model->width;
-    const size_t numbers = (size_t)count * sizeof(int);
-    const size_t bytes = exec_layer_bytes(layer, count, width);
-    void *output_gradient = NULL;
-    void *input_gradient = NULL;
-    void *zero = NULL;
-    TRY(exec_holding_take(holding, layer->buffers, bytes, &output_gradient, err));
-    TRY(exec_holding_take(holding, layer->buffers, bytes, &input_gradient, err));
-    TRY(exec_holding_take(holding, layer->buffers, numbers, &zero, err));
+    void *output_gradient = exec_layer_take(layer, holding, count, width);
+    void *input_gradient = exec_layer_take(layer, holding, count, width);
+    int *zero = exec_layer_take_numbers(layer, holding, (size_t)count);
     kernels->table->gather_rows(kernels, gradient, rows->row, count, width, output_gradient);
-    TRY(backward_gates(layer, rows, output_gradient, err));
+    backward_gates(layer, rows, output_gradient);
     kernels->table->scale_rows(kernels, output_gradient, rows->chosen.gate, count, width,
                                input_gradient);
     TRY(exec_block_halves_backward_input(block, slot, input_gradient, err));
     kernels->table->combine_rows(kernels, output_gradient, NULL, NULL, rows->chosen.gate, -1, count,
                                  width, input_gradient);
-    kernels->table->clear(kernels, zero, numbers);
+    kernels->table->clear(kernels, zero, (size_t)count * sizeof *zero);
     kernels->table->combine_rows(kernels, exec_layer_weights(layer, block->row_router), NULL, zero,
                                  rows->score_gradient, 1, count, width, input_gradient);
     add_chosen(layer, rows, input_gradient, NULL, gradient);
@@ -168,32 +153,28 @@ static status mod_backward_input(exec_block *block, exec_block_slot *slot, void 
     return STATUS_OK;
 }
 
-static status mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err)
+static void mod_backward_weight(exec_block *block, exec_block_slot *slot)
 {
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
     exec_block_halves_backward_weight(block, slot);
-    TRY(exec_vector_backward_weight(layer, rows->input, rows->score_gradient, rows->chosen_count,
-                                    exec_layer_gradient(layer, block->row_router), err));
+    exec_vector_backward_weight(layer, rows->input, rows->score_gradient, rows->chosen_count,
+                                exec_layer_gradient(layer, block->row_router));
     exec_holding_give(&rows->until_weight, layer->buffers);
-    return STATUS_OK;
 }
 
 /// Finds the rows that have not left, and how many, which the host reads only where it need not
 /// wait for that.
-static status find_live(exec_layer *layer, exec_block_slot *slot, const exec_flow *flow,
-                        error_message *err)
+static void find_live(exec_layer *layer, exec_block_slot *slot, const exec_flow *flow)
 {
     exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
     exec_live *live = &rows->live;
     const size_t sequences = (size_t)live->sequence_count;
     const size_t all = sequences * (size_t)live->sequence_length;
-    void *numbers = NULL;
-    TRY(exec_holding_take(&rows->until_weight, layer->buffers, (all + sequences + 3) * sizeof(int),
-                          &numbers, err));
     live->has_left = flow->has_left;
-    rows->row = live->row = numbers;
+    live->row = exec_layer_take_numbers(layer, &rows->until_weight, all + sequences + 3);
+    rows->row = live->row;
     live->first_row = live->row + all;
     live->extent = live->first_row + sequences + 1;
     kernels->table->find_live(kernels, live);
@@ -205,7 +186,6 @@ static status find_live(exec_layer *layer, exec_block_slot *slot, const exec_flo
     }
     take_rows(layer, slot);
     if (!kernels->table->has_host_memory) slot->rows.attention.live_first_row = live->first_row;
-    return STATUS_OK;
 }
 
 /// From here on operations are over the rows that are left; or over all that they are given again.
@@ -223,13 +203,11 @@ static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_
     exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
     const int width = layer->model->width;
-    void *before = NULL;
-    void *after = NULL;
-    TRY(find_live(layer, slot, flow, err));
+    find_live(layer, slot, flow);
     if (rows->chosen_count == 0) return STATUS_OK;
     const size_t bytes = exec_layer_bytes(layer, rows->chosen_count, width);
-    TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &before, err));
-    TRY(exec_holding_take(&rows->until_input, layer->buffers, bytes, &after, err));
+    void *before = exec_holding_take(&rows->until_input, layer->buffers, bytes);
+    void *after = exec_holding_take(&rows->until_input, layer->buffers, bytes);
     limit_rows(layer, rows, true);
     kernels->table->gather_rows(kernels, flow->values, rows->row, rows->chosen_count, width,
                                 before);
@@ -239,7 +217,7 @@ static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_
                                  flow->values);
     if (exec_exit_follows(layer)) {
         const exec_exit_rows computed = {rows->row, rows->chosen_count, before, after};
-        TRY(exec_exit_forward(layer, &block->exit, &computed, &rows->exit, flow, err));
+        exec_exit_forward(layer, &block->exit, &computed, &rows->exit, flow);
     }
     limit_rows(layer, rows, false);
     exec_holding_give(&rows->until_input, layer->buffers);
@@ -253,13 +231,12 @@ static status early_exit_backward_input(exec_block *block, exec_block_slot *slot
     exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
     const int width = layer->model->width;
-    void *live = NULL;
     if (rows->chosen_count == 0) return STATUS_OK;
-    TRY(exec_layer_take(layer, &rows->until_input, rows->chosen_count, width, &live, err));
+    void *live = exec_layer_take(layer, &rows->until_input, rows->chosen_count, width);
     limit_rows(layer, rows, true);
     kernels->table->gather_rows(kernels, gradient, rows->row, rows->chosen_count, width, live);
     if (exec_exit_follows(layer)) {
-        TRY(exec_exit_backward_input(layer, &block->exit, &rows->exit, live, err));
+        exec_exit_backward_input(layer, &block->exit, &rows->exit, live);
     }
     TRY(exec_block_halves_backward_input(block, slot, live, err));
     kernels->table->scatter_rows(kernels, live, rows->row, rows->chosen_count, width, gradient);
@@ -301,10 +278,7 @@ status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot,
                                                                             err);
 }
 
-status exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot,
-                                        error_message *err)
+void exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot)
 {
-    if (is_mod(block)) return mod_backward_weight(block, slot, err);
-    early_exit_backward_weight(block, slot);
-    return STATUS_OK;
+    (is_mod(block) ? mod_backward_weight : early_exit_backward_weight)(block, slot);
 }

@@ -35,5 +35,4 @@ status exec_chosen_rows_forward(exec_block *block, exec_block_slot *slot, exec_f
                                 error_message *err);
 status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
                                        error_message *err);
-status exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot,
-                                        error_message *err);
+void exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot);

@@ -118,7 +118,7 @@ static size_t compress_tensors(const exec_layer *layer, const uint8_t *keep, exe
     return held_count;
 }
 
-status exec_layer_compress(exec_layer *layer, const uint8_t *keep, error_message *err)
+void exec_layer_compress(exec_layer *layer, const uint8_t *keep)
 {
     const exec_kernel_table *table = layer->kernels->table;
     assert(table->csr_matmul != NULL && table->has_host_memory && layer->weights == layer->master);
@@ -126,14 +126,7 @@ status exec_layer_compress(exec_layer *layer, const uint8_t *keep, error_message
     const size_t held_count = compress_tensors(layer, keep, tensors);
     float *master;
     float *gradient;
-    const status result =
-        exec_layer_allocate_state(layer, held_count, layer->is_frozen, &master, &gradient, err);
-    if (result != STATUS_OK) {
-        for (int index = 0; index < layer->tensor_count; index++) {
-            exec_csr_destroy(tensors[index].csr);
-        }
-        return result;
-    }
+    exec_layer_allocate_state(layer, held_count, layer->is_frozen, &master, &gradient);
     for (size_t array = 0; array < (layer->is_frozen ? 1 : 3); array++) {
         for (int index = 0; index < layer->tensor_count; index++) {
             copy_held(&layer->tensors[index], layer->master + array * layer->held_count,
@@ -141,24 +134,21 @@ status exec_layer_compress(exec_layer *layer, const uint8_t *keep, error_message
         }
     }
     take_tensors(layer, tensors, held_count, master, gradient);
-    return STATUS_OK;
 }
 
-status exec_layer_decompress(exec_layer *layer, error_message *err)
+void exec_layer_decompress(exec_layer *layer)
 {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];
     float *master;
     float *gradient;
-    if (!exec_layer_is_compressed(layer)) return STATUS_OK;
-    TRY(exec_layer_allocate_state(layer, layer->parameter_count, layer->is_frozen, &master,
-                                  &gradient, err));
+    if (!exec_layer_is_compressed(layer)) return;
+    exec_layer_allocate_state(layer, layer->parameter_count, layer->is_frozen, &master, &gradient);
     for (int index = 0; index < layer->tensor_count; index++) {
         tensors[index] = layer->tensors[index];
         tensors[index].held = tensors[index].offset;
         tensors[index].csr = NULL;
     }
     take_tensors(layer, tensors, layer->parameter_count, master, gradient);
-    return STATUS_OK;
 }
 
 /// Where an entry of a matrix is among its numbers.

@@ -22,11 +22,10 @@ int64_t exec_layer_weight_count(const exec_layer *layer);
 ///
 /// @param keep [exec_layer_weight_count] of the matrices, one after the other: 0 where a weight
 ///             goes, which is somewhere; of a compressed layer, also where it is gone
-/// @return STATUS_NO_MEMORY, with layer as it was
-status exec_layer_compress(exec_layer *layer, const uint8_t *keep, error_message *err);
+void exec_layer_compress(exec_layer *layer, const uint8_t *keep);
 
 /// Holds all numbers again, all 0; nothing where it does.
-status exec_layer_decompress(exec_layer *layer, error_message *err);
+void exec_layer_decompress(exec_layer *layer);
 
 /// Which weights are held, as exec_layer_compress takes them.
 void exec_layer_read_kept(const exec_layer *layer, uint8_t *keep);

@@ -8,8 +8,7 @@
 typedef struct embedding {
     exec_layer layer; // first member
     size_t token_table, position_table;
-    void *position; // [row_count] int, device memory: of each row in its sequence; NULL: without
-                    // a table
+    int *position; // [row_count] device memory: of each row in its sequence; NULL: without a table
 } embedding;
 
 typedef struct embedding_slot {
@@ -21,7 +20,7 @@ typedef struct embedding_slot {
     void *output_gradient; // [row_count][width] B to W
 } embedding_slot;
 
-static status write_positions(embedding *self, error_message *err)
+static void write_positions(embedding *self)
 {
     exec_layer *layer = &self->layer;
     const int rows = exec_model_row_count(layer->model);
@@ -30,22 +29,21 @@ static status write_positions(embedding *self, error_message *err)
     for (int row = 0; row < rows; row++) {
         position[row] = row % layer->model->sequence_length;
     }
-    const status result = exec_layer_upload(layer, position, bytes, &self->position, err);
+    self->position = exec_layer_upload(layer, position, bytes);
     free(position);
-    return result;
 }
 
-static status describe(exec_layer *layer, error_message *err)
+static void describe(exec_layer *layer)
 {
     embedding *self = (embedding *)layer;
     const exec_model *model = layer->model;
     const float deviation = 0.5F / sqrtf((float)model->width);
     self->token_table =
         exec_layer_add_matrix(layer, "tokens", model->vocabulary, model->width, deviation);
-    if (model->rotary_base > 0) return STATUS_OK;
+    if (model->rotary_base > 0) return;
     self->position_table =
         exec_layer_add_matrix(layer, "positions", model->sequence_length, model->width, deviation);
-    return write_positions(self, err);
+    write_positions(self);
 }
 
 static void undescribe(exec_layer *layer)
@@ -76,17 +74,17 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
 
 static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient, error_message *err)
 {
+    (void)err;
     embedding_slot *kept = (embedding_slot *)slot;
     if (layer->is_frozen) return STATUS_OK;
     const size_t bytes = exec_layer_bytes(layer, kept->row_count, layer->model->width);
-    TRY(exec_holding_take(&kept->until_weight, layer->buffers, bytes, &kept->output_gradient, err));
+    kept->output_gradient = exec_holding_take(&kept->until_weight, layer->buffers, bytes);
     layer->kernels->table->copy(layer->kernels, kept->output_gradient, gradient, bytes);
     return STATUS_OK;
 }
 
-static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+static void backward_weight(exec_layer *layer, exec_slot *slot)
 {
-    (void)err;
     const embedding *self = (const embedding *)layer;
     const bool has_table = self->position != NULL;
     embedding_slot *kept = (embedding_slot *)slot;
@@ -96,7 +94,6 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
         exec_layer_gradient(layer, self->token_table),
         has_table ? exec_layer_gradient(layer, self->position_table) : NULL);
     let_go(layer, slot);
-    return STATUS_OK;
 }
 
 const exec_layer_table exec_embedding_layer = {

@@ -44,13 +44,12 @@ void exec_exit_let_go(const exec_layer *layer, exec_exit_slot *slot);
 /// Marks the rows that leave.
 ///
 /// @param flow has_left is changed
-status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
-                         const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
-                         error_message *err);
+void exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
+                       const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow);
 
 /// Adds what comes back from the exit to the gradient [count][width] of the states after the block.
-status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
-                                exec_exit_slot *slot, void *gradient, error_message *err);
+void exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
+                              exec_exit_slot *slot, void *gradient);
 
 void exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
                                exec_exit_slot *slot);

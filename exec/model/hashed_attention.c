@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
+#include "exec/model/layer_table.h"
 
 #include <stdlib.h>
 
@@ -32,26 +33,20 @@ static void draw_directions(const exec_layer *layer, float *directions)
     }
 }
 
-status exec_hashed_attention_create(exec_layer *layer, error_message *err)
+void exec_hashed_attention_create(exec_layer *layer)
 {
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
     const size_t count =
         6 * (size_t)exec_model_attention_width(layer->model) * (size_t)bits_of(layer);
-    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
-    TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &layer->mechanism, err));
+    if (layer->kind != EXEC_LAYER_BLOCK) return;
     float *drawn = memory_array(count, sizeof *drawn);
-    void *floats = NULL;
-    status result = table->allocate(kernels, count * sizeof *drawn, &floats, err);
-    if (result == STATUS_OK) {
-        draw_directions(layer, drawn);
-        table->to_device(kernels, floats, drawn, count * sizeof *drawn);
-        table->to_values(kernels, floats, layer->mechanism, count);
-        result = table->finish(kernels, err);
-    }
-    table->release(kernels, floats);
+    draw_directions(layer, drawn);
+    float *floats = exec_layer_upload(layer, drawn, count * sizeof *drawn);
+    layer->mechanism = table->allocate(kernels, count * (size_t)table->value_bytes);
+    table->to_values(kernels, floats, layer->mechanism, count);
+    exec_buffers_give(layer->buffers, floats);
     free(drawn);
-    return result;
 }
 
 void exec_hashed_attention_destroy(exec_layer *layer)
@@ -70,26 +65,22 @@ exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory
     return made;
 }
 
-static status take_lists(const exec_layer *layer, const exec_attention *shape, int row_count,
-                         exec_block_choice *lists, exec_holding *holding, error_message *err)
+static void take_lists(const exec_layer *layer, const exec_attention *shape, int row_count,
+                       exec_block_choice *lists, exec_holding *holding)
 {
     const size_t sorted = lists->sorts_rows ? (size_t)row_count : 0;
     const size_t blocks = (size_t)shape->block_count;
     const size_t entries = (size_t)exec_dense_block_count(shape);
-    void *memory;
-    TRY(exec_holding_take(holding, layer->buffers,
-                          (2 * sorted + blocks + 1 + entries + 2) * sizeof(int), &memory, err));
-    lists->met_count = memory;
+    lists->met_count =
+        exec_layer_take_numbers(layer, holding, 2 * sorted + blocks + 1 + entries + 2);
     lists->first_entry = lists->met_count + 2;
     lists->key_block = lists->first_entry + blocks + 1;
     lists->row = lists->sorts_rows ? lists->key_block + entries : NULL;
     lists->first_key = lists->sorts_rows ? lists->row + sorted : NULL;
-    return STATUS_OK;
 }
 
-status exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape,
-                               const void *qkv, int row_count, exec_block_choice *lists,
-                               exec_holding *holding, error_message *err)
+void exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape, const void *qkv,
+                             int row_count, exec_block_choice *lists, exec_holding *holding)
 {
     exec_kernels *kernels = layer->kernels;
     const exec_matmul product = {.rows = row_count,
@@ -97,11 +88,9 @@ status exec_block_lists_choose(const exec_layer *layer, const exec_attention *sh
                                  .inner = 3 * exec_model_attention_width(layer->model),
                                  .is_float = true};
     const size_t bytes = (size_t)product.rows * (size_t)product.columns * sizeof(float);
-    void *projection;
-    TRY(take_lists(layer, shape, row_count, lists, holding, err));
-    TRY(exec_buffers_take(layer->buffers, bytes, &projection, err));
+    take_lists(layer, shape, row_count, lists, holding);
+    float *projection = exec_buffers_take(layer->buffers, bytes);
     kernels->table->matmul(kernels, &product, qkv, layer->mechanism, projection);
     kernels->table->choose_blocks(kernels, shape, lists, projection);
     exec_buffers_give(layer->buffers, projection);
-    return STATUS_OK;
 }

@@ -7,7 +7,7 @@
 #include "exec/model/block_layer.h"
 
 /// Makes layer->mechanism of a block: projections from the model's seed, keyed by the layer.
-status exec_hashed_attention_create(exec_layer *layer, error_message *err);
+void exec_hashed_attention_create(exec_layer *layer);
 
 /// Accepts a layer without.
 void exec_hashed_attention_destroy(exec_layer *layer);
@@ -19,6 +19,5 @@ exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory
 ///
 /// @param qkv     [row_count][3 * width]
 /// @param holding of the lists
-status exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape,
-                               const void *qkv, int row_count, exec_block_choice *lists,
-                               exec_holding *holding, error_message *err);
+void exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape, const void *qkv,
+                             int row_count, exec_block_choice *lists, exec_holding *holding);

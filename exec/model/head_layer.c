@@ -12,11 +12,9 @@ typedef struct head_slot {
     exec_prediction_slot prediction;
 } head_slot;
 
-static status describe(exec_layer *layer, error_message *err)
+static void describe(exec_layer *layer)
 {
-    (void)err;
     ((head *)layer)->prediction = exec_prediction_add(layer, "norm weight", "norm bias", "logits");
-    return STATUS_OK;
 }
 
 static void let_go(exec_layer *layer, exec_slot *slot)
@@ -26,30 +24,31 @@ static void let_go(exec_layer *layer, exec_slot *slot)
 
 static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
 {
+    (void)err;
     const float weight = flow->row_weight > 0 ? flow->row_weight : 1.0F / (float)flow->row_count;
-    return exec_prediction_forward(layer, &((const head *)layer)->prediction, flow->values,
-                                   flow->target, flow->row_count, weight, flow->loss, NULL,
-                                   &((head_slot *)slot)->prediction, err);
+    exec_prediction_forward(layer, &((const head *)layer)->prediction, flow->values, flow->target,
+                            flow->row_count, weight, flow->loss, NULL,
+                            &((head_slot *)slot)->prediction);
+    return STATUS_OK;
 }
 
 static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient, error_message *err)
 {
+    (void)err;
     exec_prediction_slot *kept = &((head_slot *)slot)->prediction;
     layer->kernels->table->clear(
         layer->kernels, gradient,
         exec_layer_bytes(layer, kept->norm.row_count, layer->model->width));
-    TRY(exec_prediction_backward_input(layer, &((const head *)layer)->prediction, kept,
-                                       layer->passes_no_gradient ? NULL : gradient, err));
+    exec_prediction_backward_input(layer, &((const head *)layer)->prediction, kept,
+                                   layer->passes_no_gradient ? NULL : gradient);
     if (layer->is_frozen) exec_prediction_let_go(layer, kept);
     return STATUS_OK;
 }
 
-static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+static void backward_weight(exec_layer *layer, exec_slot *slot)
 {
-    (void)err;
     exec_prediction_backward_weight(layer, &((const head *)layer)->prediction,
                                     &((head_slot *)slot)->prediction);
-    return STATUS_OK;
 }
 
 const exec_layer_table exec_head_layer = {

@@ -20,25 +20,14 @@ static const exec_layer_table *const tables[] = {[EXEC_LAYER_EMBEDDING] = &exec_
                                                  [EXEC_LAYER_BLOCK] = &exec_block_layer,
                                                  [EXEC_LAYER_HEAD] = &exec_head_layer};
 
-status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
-                                 float **master, float **gradient, error_message *err)
+void exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
+                               float **master, float **gradient)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t bytes = held_count * sizeof(float);
-    void *memory;
-    TRY(kernels->table->allocate(kernels, is_frozen ? bytes : 3 * bytes, &memory, err));
-    *master = memory;
-    *gradient = NULL;
-    if (is_frozen) return STATUS_OK;
-    const status result = kernels->table->allocate(
-        kernels, bytes + layer->expert_gradient_count * sizeof(float), &memory, err);
-    if (result == STATUS_OK) {
-        *gradient = memory;
-    } else {
-        kernels->table->release(kernels, *master);
-        *master = NULL;
-    }
-    return result;
+    const size_t expert_bytes = layer->expert_gradient_count * sizeof(float);
+    *master = kernels->table->allocate(kernels, is_frozen ? bytes : 3 * bytes);
+    *gradient = is_frozen ? NULL : kernels->table->allocate(kernels, bytes + expert_bytes);
 }
 
 void exec_layer_take_state(exec_layer *layer, size_t held_count, bool is_frozen, float *master,
@@ -55,22 +44,20 @@ void exec_layer_take_state(exec_layer *layer, size_t held_count, bool is_frozen,
     layer->is_frozen = is_frozen;
 }
 
-static status allocate_parameters(exec_layer *layer, error_message *err)
+static void allocate_parameters(exec_layer *layer)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t count = layer->parameter_count;
+    const size_t value_bytes = (size_t)kernels->table->value_bytes;
     float *master;
     float *gradient;
-    TRY(exec_layer_allocate_state(layer, count, false, &master, &gradient, err));
+    exec_layer_allocate_state(layer, count, false, &master, &gradient);
     exec_layer_take_state(layer, count, false, master, gradient);
-    if (kernels->table->value_bytes == (int)sizeof(float)) return STATUS_OK;
-    layer->weights = NULL;
-    return kernels->table->allocate(kernels, count * (size_t)kernels->table->value_bytes,
-                                    &layer->weights, err);
+    if (value_bytes == sizeof(float)) return;
+    layer->weights = kernels->table->allocate(kernels, count * value_bytes);
 }
 
-status exec_layer_create(const exec_model *model, exec_buffers *buffers, int index,
-                         exec_layer **layer, error_message *err)
+exec_layer *exec_layer_create(const exec_model *model, exec_buffers *buffers, int index)
 {
     assert(index >= 0 && index < exec_model_layer_count(model));
     const exec_layer_kind kind = index == 0                    ? EXEC_LAYER_EMBEDDING
@@ -83,18 +70,13 @@ status exec_layer_create(const exec_model *model, exec_buffers *buffers, int ind
     made->kernels = exec_buffers_kernels(buffers);
     made->kind = kind;
     made->index = index;
-    status result = made->table->describe(made, err);
+    made->table->describe(made);
     const int members = model->expert_exchange != NULL ? model->expert_exchange->member_count : 1;
     made->expert_gradient_count = (size_t)(members - 1) * made->expert_parameter_count;
-    if (result == STATUS_OK) result = allocate_parameters(made, err);
+    allocate_parameters(made);
     const exec_mechanism_table *mechanism = exec_mechanism_find(model->mechanism);
-    if (result == STATUS_OK && mechanism->create != NULL) result = mechanism->create(made, err);
-    if (result != STATUS_OK) {
-        exec_layer_destroy(made);
-        return result;
-    }
-    *layer = made;
-    return STATUS_OK;
+    if (mechanism->create != NULL) mechanism->create(made);
+    return made;
 }
 
 void exec_layer_destroy(exec_layer *layer)
@@ -138,22 +120,17 @@ status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *e
     float *master;
     float *gradient;
     const size_t held_count = layer->held_count;
-    TRY(exec_layer_allocate_state(layer, held_count, is_frozen, &master, &gradient, err));
+    exec_layer_allocate_state(layer, held_count, is_frozen, &master, &gradient);
     kernels->table->copy(kernels, master, layer->master, held_count * sizeof(float));
-    const status result = kernels->table->finish(kernels, err);
-    if (result == STATUS_OK) {
-        exec_layer_take_state(layer, held_count, is_frozen, master, gradient);
-    } else {
-        kernels->table->release(kernels, gradient);
-        kernels->table->release(kernels, master);
-    }
+    const status result = kernels->table->finish(kernels, err); // before the old memory is released
+    exec_layer_take_state(layer, held_count, is_frozen, master, gradient);
     return result;
 }
 
 status exec_layer_initialise(exec_layer *layer, error_message *err)
 {
     TRY(exec_layer_set_frozen(layer, false, err));
-    TRY(exec_layer_decompress(layer, err));
+    exec_layer_decompress(layer);
     const size_t count = layer->parameter_count;
     float *values = memory_array(count, sizeof *values);
     for (int index = 0; index < layer->tensor_count; index++) {
@@ -166,9 +143,8 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
                           (count + layer->expert_gradient_count) * sizeof *values);
     exec_layer_refresh(layer);
     layer->step = 0;
-    const status result = kernels->table->finish(kernels, err);
     free(values);
-    return result;
+    return kernels->table->finish(kernels, err);
 }
 
 void exec_layer_refresh(exec_layer *layer)
@@ -198,14 +174,12 @@ void exec_slot_destroy(exec_layer *layer, exec_slot *slot)
     free(slot);
 }
 
-static status keep_input(exec_layer *layer, exec_slot *slot, const exec_flow *flow,
-                         error_message *err)
+static void keep_input(exec_layer *layer, exec_slot *slot, const exec_flow *flow)
 {
     const size_t bytes = exec_layer_bytes(layer, flow->row_count, layer->model->width);
     slot->recomputed = *flow;
-    TRY(exec_holding_take(&slot->input, layer->buffers, bytes, &slot->recomputed.values, err));
+    slot->recomputed.values = exec_holding_take(&slot->input, layer->buffers, bytes);
     layer->kernels->table->copy(layer->kernels, slot->recomputed.values, flow->values, bytes);
-    return STATUS_OK;
 }
 
 status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
@@ -214,7 +188,7 @@ status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, e
     const int64_t before = exec_buffers_taken_bytes(layer->buffers);
     const bool has_backward = !layer->is_frozen || !layer->passes_no_gradient;
     const bool recomputes = layer->model->recomputes && layer->kind == EXEC_LAYER_BLOCK;
-    if (recomputes && has_backward) TRY(keep_input(layer, slot, flow, err));
+    if (recomputes && has_backward) keep_input(layer, slot, flow);
     TRY(layer->table->forward(layer, slot, flow, err));
     if (recomputes || !has_backward) layer->table->let_go(layer, slot);
     slot->activation_bytes = exec_buffers_taken_bytes(layer->buffers) - before;
@@ -236,10 +210,10 @@ status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradi
     return STATUS_OK;
 }
 
-status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
+void exec_layer_backward_weight(exec_layer *layer, exec_slot *slot)
 {
     assert(!layer->is_frozen);
-    return layer->table->backward_weight(layer, slot, err);
+    layer->table->backward_weight(layer, slot);
 }
 
 double exec_layer_square_norm(exec_layer *layer)
@@ -334,19 +308,21 @@ size_t exec_layer_bytes(const exec_layer *layer, int rows, int width)
     return (size_t)rows * (size_t)width * (size_t)layer->kernels->table->value_bytes;
 }
 
-status exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes, void **region,
-                         error_message *err)
+void *exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes)
 {
-    TRY(exec_buffers_take(layer->buffers, bytes, region, err));
-    layer->kernels->table->to_device(layer->kernels, *region, host, bytes);
-    return layer->kernels->table->finish(layer->kernels, err);
+    void *region = exec_buffers_take(layer->buffers, bytes);
+    layer->kernels->table->to_device(layer->kernels, region, host, bytes);
+    return region;
 }
 
-status exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width,
-                       void **region, error_message *err)
+void *exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width)
 {
-    return exec_holding_take(holding, layer->buffers, exec_layer_bytes(layer, rows, width), region,
-                             err);
+    return exec_holding_take(holding, layer->buffers, exec_layer_bytes(layer, rows, width));
+}
+
+void *exec_layer_take_numbers(const exec_layer *layer, exec_holding *holding, size_t count)
+{
+    return exec_holding_take(holding, layer->buffers, count * sizeof(float));
 }
 
 static const uint32_t state_magic = 0x6d6e7964; // "dynm" in memory of a little-endian machine
@@ -398,52 +374,27 @@ int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
            mechanism_bytes(layer);
 }
 
-/// Which parameters are left, [parameter_count] to be freed.
-static uint8_t *read_keep(const exec_layer *layer)
+/// Packs the arrays' numbers as they travel, or unpacks them: of each array those of parameters
+/// that are left. Others become 0. Bytes to unpack are only read.
+static status move_arrays(const exec_layer *layer, bool packs, char *bytes, error_message *err)
 {
+    const exec_kernel_table *table = layer->kernels->table;
+    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
+    const bool is_whole = left_count(layer) == layer->held_count;
+    float *arrays = is_whole ? (float *)(void *)bytes : memory_array(1, array_bytes);
     uint8_t *keep = memory_array(layer->parameter_count, 1);
-    exec_mechanism_find(layer->model->mechanism)->read_keep(layer, keep);
-    return keep;
-}
-
-/// The arrays' numbers as they travel: of each array those of parameters that are left.
-static status arrays_to_host(const exec_layer *layer, char *bytes, error_message *err)
-{
-    const exec_kernel_table *table = layer->kernels->table;
-    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->held_count;
-    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
-    table->to_host(layer->kernels, is_whole ? (void *)bytes : arrays, layer->master, array_bytes);
-    const status result = table->finish(layer->kernels, err);
-    uint8_t *keep = is_whole ? NULL : read_keep(layer);
-    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
+    if (!is_whole) exec_mechanism_find(layer->model->mechanism)->read_keep(layer, keep);
+    if (packs) table->to_host(layer->kernels, arrays, layer->master, array_bytes);
+    for (size_t at = 0; !is_whole && at < array_bytes / sizeof *arrays; at++) {
         if (keep[at % layer->parameter_count] == 0) continue;
-        memcpy(bytes, &arrays[at], sizeof *arrays);
+        memcpy(packs ? (void *)bytes : &arrays[at], packs ? (void *)&arrays[at] : bytes,
+               sizeof *arrays);
         bytes += sizeof *arrays;
     }
+    if (!packs) table->to_device(layer->kernels, layer->master, arrays, array_bytes);
     free(keep);
-    free(arrays);
-    return result;
-}
-
-static status arrays_to_device(const exec_layer *layer, const char *bytes, error_message *err)
-{
-    const exec_kernel_table *table = layer->kernels->table;
-    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->held_count;
-    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
-    uint8_t *keep = is_whole ? NULL : read_keep(layer);
-    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
-        if (keep[at % layer->parameter_count] == 0) continue;
-        memcpy(&arrays[at], bytes, sizeof *arrays);
-        bytes += sizeof *arrays;
-    }
-    table->to_device(layer->kernels, layer->master, is_whole ? (const void *)bytes : arrays,
-                     array_bytes);
-    const status result = table->finish(layer->kernels, err);
-    free(keep);
-    free(arrays);
-    return result;
+    if (!is_whole) free(arrays);
+    return table->finish(layer->kernels, err);
 }
 
 status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,
@@ -463,7 +414,7 @@ status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *byt
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     if (mechanism->pack != NULL) mechanism->pack(layer, at + sizeof head);
     if (!has_arrays) return STATUS_OK;
-    return arrays_to_host(layer, at + sizeof head + head.mechanism_bytes, err);
+    return move_arrays(layer, true, at + sizeof head + head.mechanism_bytes, err);
 }
 
 /// Whether bytes are the state of this layer, as another rank of the run has packed it.
@@ -489,7 +440,7 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
     memcpy(&head, bytes, sizeof head);
     if (!is_own_state(layer, &head, byte_count)) return refuse_state(layer, err);
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    const char *at = (const char *)bytes + sizeof head;
+    char *at = (char *)bytes + sizeof head;
     TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
     if (mechanism->unpack != NULL) TRY(mechanism->unpack(layer, at, head.mechanism_bytes, err));
     if (byte_count != exec_layer_state_bytes(layer, arrays == NULL)) {
@@ -499,7 +450,7 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
         layer->kernels->table->copy(layer->kernels, layer->master, arrays,
                                     float_bytes(layer, layer->is_frozen));
     } else {
-        TRY(arrays_to_device(layer, at + head.mechanism_bytes, err));
+        TRY(move_arrays(layer, false, at + head.mechanism_bytes, err));
     }
     exec_layer_refresh(layer);
     layer->step = head.step;

@@ -95,10 +95,8 @@ typedef struct exec_layer {
 /// Makes a layer with zero parameters.
 ///
 /// @param model, buffers borrowed until exec_layer_destroy
-/// @param layer out: release with exec_layer_destroy
-/// @return STATUS_NO_MEMORY, with layer untouched
-status exec_layer_create(const exec_model *model, exec_buffers *buffers, int index,
-                         exec_layer **layer, error_message *err);
+/// @return release with exec_layer_destroy
+exec_layer *exec_layer_create(const exec_model *model, exec_buffers *buffers, int index);
 
 /// Its slots must have been destroyed. NULL is allowed.
 void exec_layer_destroy(exec_layer *layer);
@@ -110,7 +108,7 @@ status exec_layer_initialise(exec_layer *layer, error_message *err);
 /// Freezes a layer, which gives back the memory of its moments and gradient, or lets it learn again
 /// with moments and gradient 0. passes_no_gradient stays.
 ///
-/// @return STATUS_NO_MEMORY, with layer as it was
+/// @return what the kernels' finish returns
 status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *err);
 
 /// Where master and moments were written from elsewhere: makes the weights of them.
@@ -139,7 +137,7 @@ status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradi
 
 /// W: adds this microbatch's gradient of the parameters. To be called in ascending microbatches;
 /// not of frozen layers.
-status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_message *err);
+void exec_layer_backward_weight(exec_layer *layer, exec_slot *slot);
 
 /// Sum of squares of the gradient, but for that of experts (moe_half.h), in double; 0 for a frozen
 /// layer. Waits.

@@ -8,8 +8,8 @@
 struct exec_layer_table {
     size_t layer_bytes, slot_bytes;
     /// Lists the tensors with exec_layer_add_..., and fills what the kind has beside.
-    status (*describe)(exec_layer *layer, error_message *err);
-    void (*undescribe)(exec_layer *layer); // also after a describe that failed; NULL: nothing
+    void (*describe)(exec_layer *layer);
+    void (*undescribe)(exec_layer *layer); // NULL: nothing
     /// What a slot has beside regions of the buffers; both NULL: nothing.
     void (*begin_slot)(const exec_layer *layer, exec_slot *slot);
     void (*end_slot)(exec_layer *layer, exec_slot *slot);
@@ -18,7 +18,7 @@ struct exec_layer_table {
     status (*forward)(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err);
     status (*backward_input)(exec_layer *layer, exec_slot *slot, void *gradient,
                              error_message *err);
-    status (*backward_weight)(exec_layer *layer, exec_slot *slot, error_message *err);
+    void (*backward_weight)(exec_layer *layer, exec_slot *slot);
 };
 
 extern const exec_layer_table exec_embedding_layer;
@@ -39,8 +39,8 @@ size_t exec_layer_add_vector(exec_layer *layer, const char *name, int columns, f
 ///
 /// @param held_count numbers of each
 /// @param gradient   out: NULL of a frozen layer
-status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
-                                 float **master, float **gradient, error_message *err);
+void exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
+                               float **master, float **gradient);
 
 /// Takes such memory in place of what the layer has, which is released.
 void exec_layer_take_state(exec_layer *layer, size_t held_count, bool is_frozen, float *master,
@@ -54,9 +54,8 @@ float *exec_layer_gradient(const exec_layer *layer, size_t offset);
 size_t exec_layer_bytes(const exec_layer *layer, int rows, int width);
 
 /// Takes a region with bytes of the host.
-status exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes, void **region,
-                         error_message *err);
+void *exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes);
 
-/// Takes memory for rows of values.
-status exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width,
-                       void **region, error_message *err);
+/// Takes memory for rows of values, and for numbers of four bytes.
+void *exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width);
+void *exec_layer_take_numbers(const exec_layer *layer, exec_holding *holding, size_t count);

@@ -128,32 +128,27 @@ void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *fi
                                  exec_layer_gradient(layer, first->bias), NULL);
 }
 
-status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
-                           float *score, error_message *err)
+void exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
+                         float *score)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t bytes = (size_t)rows * sizeof(int);
-    void *zero = NULL;
-    TRY(exec_buffers_take(layer->buffers, bytes, &zero, err));
+    int *zero = exec_buffers_take(layer->buffers, bytes);
     kernels->table->clear(kernels, zero, bytes);
     kernels->table->row_dots(kernels, values, NULL, exec_layer_weights(layer, vector), zero, rows,
                              layer->model->width, score);
     exec_buffers_give(layer->buffers, zero);
-    return STATUS_OK;
 }
 
-status exec_vector_backward_weight(const exec_layer *layer, const void *values,
-                                   const float *score_gradient, int rows, float *sum,
-                                   error_message *err)
+void exec_vector_backward_weight(const exec_layer *layer, const void *values,
+                                 const float *score_gradient, int rows, float *sum)
 {
     exec_kernels *kernels = layer->kernels;
     const int width = layer->model->width;
-    void *scaled = NULL;
-    TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, width), &scaled, err));
+    void *scaled = exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, width));
     kernels->table->scale_rows(kernels, values, score_gradient, rows, width, scaled);
     kernels->table->column_sums(kernels, scaled, rows, width, sum);
     exec_buffers_give(layer->buffers, scaled);
-    return STATUS_OK;
 }
 
 exec_norm exec_norm_add(exec_layer *layer, const char *name, const char *bias_name)
@@ -165,49 +160,39 @@ exec_norm exec_norm_add(exec_layer *layer, const char *name, const char *bias_na
     return norm;
 }
 
-status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values,
-                         int rows, exec_norm_slot *slot, exec_holding *until_input,
-                         exec_holding *until_weight, error_message *err)
+void exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values, int rows,
+                       exec_norm_slot *slot, exec_holding *until_input, exec_holding *until_weight)
 {
     exec_kernels *kernels = layer->kernels;
-    const size_t bytes = exec_layer_bytes(layer, rows, norm->width);
-    void *moments;
     slot->row_count = rows;
-    TRY(exec_holding_take(until_input, layer->buffers, bytes, &slot->input, err));
-    TRY(exec_holding_take(until_input, layer->buffers, 2 * (size_t)rows * sizeof(float), &moments,
-                          err));
-    TRY(exec_holding_take(until_weight, layer->buffers, bytes, &slot->output, err));
-    slot->rstd = moments;
+    slot->input = exec_layer_take(layer, until_input, rows, norm->width);
+    slot->rstd = exec_layer_take_numbers(layer, until_input, 2 * (size_t)rows);
+    slot->output = exec_layer_take(layer, until_weight, rows, norm->width);
     slot->mean = norm->is_rms ? NULL : slot->rstd + rows;
-    kernels->table->copy(kernels, slot->input, values, bytes);
+    kernels->table->copy(kernels, slot->input, values, exec_layer_bytes(layer, rows, norm->width));
     kernels->table->layer_norm(kernels, slot->input, exec_layer_weights(layer, norm->weight),
                                norm->is_rms ? NULL : exec_layer_weights(layer, norm->bias), rows,
                                norm->width, slot->output, slot->mean, slot->rstd);
-    return STATUS_OK;
 }
 
-status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
-                                const void *output_gradient, exec_norm_slot *slot,
-                                exec_holding *until_weight, void *gradient, error_message *err)
+void exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
+                              const void *output_gradient, exec_norm_slot *slot,
+                              exec_holding *until_weight, void *gradient)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t width = (size_t)norm->width;
     if (!layer->is_frozen) {
-        void *sums;
-        TRY(exec_holding_take(until_weight, layer->buffers, 2 * width * sizeof(float), &sums, err));
+        float *sums = exec_layer_take_numbers(layer, until_weight, 2 * width);
         slot->parameter_gradient = sums;
         kernels->table->clear(kernels, sums, 2 * width * sizeof(float));
         kernels->table->layer_norm_weight(kernels, output_gradient, slot->input, slot->mean,
-                                          slot->rstd, slot->row_count, norm->width,
-                                          slot->parameter_gradient,
-                                          norm->is_rms ? NULL : slot->parameter_gradient + width);
+                                          slot->rstd, slot->row_count, norm->width, sums,
+                                          norm->is_rms ? NULL : sums + width);
     }
-    if (gradient != NULL) {
-        kernels->table->layer_norm_input(kernels, output_gradient, slot->input,
-                                         exec_layer_weights(layer, norm->weight), slot->mean,
-                                         slot->rstd, slot->row_count, norm->width, gradient);
-    }
-    return STATUS_OK;
+    if (gradient == NULL) return;
+    kernels->table->layer_norm_input(kernels, output_gradient, slot->input,
+                                     exec_layer_weights(layer, norm->weight), slot->mean,
+                                     slot->rstd, slot->row_count, norm->width, gradient);
 }
 
 void exec_norm_backward_weight(const exec_layer *layer, const exec_norm *norm,

@@ -45,15 +45,14 @@ void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *fi
 
 /// score [rows] device memory = the products of rows of values with a vector [width] of the layer's
 /// parameters.
-status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
-                           float *score, error_message *err);
+void exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
+                         float *score);
 
 /// sum [width] += the rows of values, each times its score's gradient: the gradient of the vector.
 ///
 /// @param score_gradient [rows] device memory, as sum
-status exec_vector_backward_weight(const exec_layer *layer, const void *values,
-                                   const float *score_gradient, int rows, float *sum,
-                                   error_message *err);
+void exec_vector_backward_weight(const exec_layer *layer, const void *values,
+                                 const float *score_gradient, int rows, float *sum);
 
 /// A LayerNorm of a layer, in front of what it feeds. Internal to the layers.
 ///
@@ -79,15 +78,14 @@ typedef struct exec_norm_slot {
 exec_norm exec_norm_add(exec_layer *layer, const char *name, const char *bias_name);
 
 /// Copies the rows of values and normalises them into slot->output.
-status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values,
-                         int rows, exec_norm_slot *slot, exec_holding *until_input,
-                         exec_holding *until_weight, error_message *err);
+void exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values, int rows,
+                       exec_norm_slot *slot, exec_holding *until_input, exec_holding *until_weight);
 
 /// gradient [row_count][width] += what comes back through the norm; NULL: nobody needs it. Sums the
 /// gradient of weight and bias for W, unless the layer is frozen.
-status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
-                                const void *output_gradient, exec_norm_slot *slot,
-                                exec_holding *until_weight, void *gradient, error_message *err);
+void exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
+                              const void *output_gradient, exec_norm_slot *slot,
+                              exec_holding *until_weight, void *gradient);
 
 void exec_norm_backward_weight(const exec_layer *layer, const exec_norm *norm,
                                const exec_norm_slot *slot);

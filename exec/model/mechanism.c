@@ -64,7 +64,7 @@ const exec_mechanism_table exec_mechanism_moe = {
 static int64_t state_bytes(const exec_layer *layer)
 {
     if (layer->mechanism == NULL) return 0;
-    const int64_t directions = 6 * (int64_t)layer->model->width;
+    const int64_t directions = 6 * (int64_t)exec_model_attention_width(layer->model);
     return directions * layer->model->sparse_attention.bit_count *
            layer->kernels->table->value_bytes;
 }

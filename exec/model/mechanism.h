@@ -23,12 +23,12 @@ typedef struct exec_layer_set {
 
 typedef struct exec_mechanism_table {
     /// Makes layer->mechanism in the state that a fresh layer has. exec_layer_create calls it last,
-    /// exec_layer_destroy calls destroy first, also after a create that failed.
-    status (*create)(exec_layer *layer, error_message *err);
+    /// exec_layer_destroy calls destroy first.
+    void (*create)(exec_layer *layer);
     void (*destroy)(exec_layer *layer);
 
     /// After exec_layer_initialise: what a fresh layer keeps of its parameters.
-    status (*initialise)(exec_layer *layer, error_message *err);
+    void (*initialise)(exec_layer *layer);
 
     /// After the update of an iteration. Collective over the pipeline: all of its ranks call, also
     /// one without layers. What it decides must not depend on how layers lie on ranks: vectors over

@@ -33,13 +33,11 @@ static void make_reference(const exec_layer *layer, freezing_layer *freezing)
     }
 }
 
-static status create(exec_layer *layer, error_message *err)
+static void create(exec_layer *layer)
 {
-    (void)err;
     freezing_layer *freezing = memory_array(1, sizeof *freezing);
     layer->mechanism = freezing;
     make_reference(layer, freezing);
-    return STATUS_OK;
 }
 
 static void destroy(exec_layer *layer)
@@ -51,14 +49,13 @@ static void destroy(exec_layer *layer)
     layer->mechanism = NULL;
 }
 
-static status initialise(exec_layer *layer, error_message *err)
+static void initialise(exec_layer *layer)
 {
     freezing_layer *freezing = layer->mechanism;
     freezing->plasticity = (exec_plasticity){0};
     layer->passes_no_gradient = false;
     make_reference(layer, freezing);
     note_reference(layer, freezing);
-    return layer->kernels->table->finish(layer->kernels, err);
 }
 
 /// How far a live layer has moved since the decision before, on the host.

@@ -43,24 +43,23 @@ static void close_mask(const exec_layer *layer)
 
 /// As if it had never been pruned; parameters stay as they are, but of a compressed layer they
 /// become 0.
-static status reset(exec_layer *layer, error_message *err)
+static void reset(exec_layer *layer)
 {
     pruned_layer *pruned = layer->mechanism;
-    if (pruned == NULL) return STATUS_OK;
-    TRY(exec_layer_decompress(layer, err));
+    if (pruned == NULL) return;
+    exec_layer_decompress(layer);
     drop_masks(layer);
     pruned->kept_count = pruned->weight_count;
     open_mask(layer);
-    return STATUS_OK;
 }
 
-static status create(exec_layer *layer, error_message *err)
+static void create(exec_layer *layer)
 {
-    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
+    if (layer->kind != EXEC_LAYER_BLOCK) return;
     pruned_layer *pruned = memory_array(1, sizeof *pruned);
     pruned->weight_count = exec_layer_weight_count(layer);
     layer->mechanism = pruned;
-    return reset(layer, err);
+    reset(layer);
 }
 
 static void destroy(exec_layer *layer)
@@ -88,19 +87,15 @@ static int64_t read_keep(const exec_layer *layer, uint8_t *keep)
 }
 
 /// Puts the mask of all parameters on the device.
-static status put_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
+static void put_keep(const exec_layer *layer, pruned_layer *pruned)
 {
     exec_kernels *kernels = layer->kernels;
     const size_t count = layer->parameter_count;
-    void *memory = pruned->keep;
-    if (memory == NULL) TRY(kernels->table->allocate(kernels, count, &memory, err));
-    pruned->keep = memory;
+    if (pruned->keep == NULL) pruned->keep = kernels->table->allocate(kernels, count);
     uint8_t *keep = memory_array(1, count);
     read_keep(layer, keep);
     kernels->table->to_device(kernels, pruned->keep, keep, count);
-    const status result = kernels->table->finish(kernels, err);
     free(keep);
-    return result;
 }
 
 /// Whether so much of a layer is pruned that it is compressed.
@@ -113,32 +108,33 @@ static bool turns_to_csr(const exec_layer *layer)
 }
 
 /// Takes host_keep as what is left: the layer is compressed, or gets a mask.
-static status take_keep(exec_layer *layer, error_message *err)
+static void take_keep(exec_layer *layer)
 {
     pruned_layer *pruned = layer->mechanism;
     pruned->kept_count = 0;
     for (int64_t at = 0; at < pruned->weight_count; at++) {
         pruned->kept_count += pruned->host_keep[at] != 0;
     }
-    if (!turns_to_csr(layer)) return put_keep(layer, pruned, err);
-    TRY(exec_layer_compress(layer, pruned->host_keep, err));
-    close_mask(layer);
-    return STATUS_OK;
+    if (turns_to_csr(layer)) {
+        exec_layer_compress(layer, pruned->host_keep);
+        close_mask(layer);
+    } else {
+        put_keep(layer, pruned);
+    }
 }
 
 /// What host_keep leaves out is pruned: it becomes 0, moments too, or is held no more.
-static status apply(exec_layer *layer, error_message *err)
+static void apply(exec_layer *layer)
 {
     pruned_layer *pruned = layer->mechanism;
     const exec_kernel_table *table = layer->kernels->table;
-    TRY(take_keep(layer, err));
-    if (exec_layer_is_compressed(layer)) return STATUS_OK;
+    take_keep(layer);
+    if (exec_layer_is_compressed(layer)) return;
     float *const arrays[] = {layer->master, layer->moment1, layer->moment2};
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         table->mask(layer->kernels, arrays[array], pruned->keep, layer->parameter_count);
     }
     exec_layer_refresh(layer);
-    return table->finish(layer->kernels, err);
 }
 
 static status prune_to(const exec_layer_set *set, double sparsity, arena *memory,
@@ -162,7 +158,7 @@ static status prune_to(const exec_layer_set *set, double sparsity, arena *memory
     TRY(exec_keep_by_threshold(weights, set->layer_count, set->model_layer_count,
                                exec_pruning_kept_count(sparsity, weight_count), pipeline, err));
     for (int row = 0; row < set->layer_count; row++) {
-        if (weights[row].keep != NULL) TRY(apply(set->layers[row], err));
+        if (weights[row].keep != NULL) apply(set->layers[row]);
     }
     return STATUS_OK;
 }
@@ -211,13 +207,14 @@ static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, e
         return error_set(err, STATUS_FORMAT, "layer %d: a mask of %d bytes, not %d", layer->index,
                          (int)byte_count, (int)expected);
     }
-    TRY(reset(layer, err));
+    reset(layer);
     if (byte_count == 0) return STATUS_OK;
     const uint8_t *bits = bytes;
     for (int64_t at = 0; at < pruned->weight_count; at++) {
         pruned->host_keep[at] = bits[at / 8] >> (at % 8) & 1;
     }
-    return take_keep(layer, err);
+    take_keep(layer);
+    return STATUS_OK;
 }
 
 static int64_t state_bytes(const exec_layer *layer)

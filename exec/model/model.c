@@ -55,17 +55,11 @@ exec_model exec_model_default(void)
     };
 }
 
-static status check_count(const char *name, int value, int low, int high, error_message *err)
-{
-    if (value >= low && value <= high) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, low, high);
-}
-
 static status check_heads(const exec_model *model, error_message *err)
 {
     const int head_width = exec_model_head_width(model);
-    TRY(check_count("head_width", model->head_width, 0, HEAD_WIDTH_MAX, err));
-    TRY(check_count("kv_head_count", model->kv_head_count, 0, model->head_count, err));
+    TRY(check_int_range("head_width", model->head_width, 0, HEAD_WIDTH_MAX, err));
+    TRY(check_int_range("kv_head_count", model->kv_head_count, 0, model->head_count, err));
     if (model->head_width == 0 && model->width % model->head_count != 0) {
         return error_set(err, STATUS_INVALID, "head_count %d does not divide width %d",
                          model->head_count, model->width);
@@ -88,15 +82,15 @@ static status check_heads(const exec_model *model, error_message *err)
 
 static status check_sizes(const exec_model *model, error_message *err)
 {
-    TRY(check_count("block_count", model->block_count, 1, BLOCK_MAX, err));
-    TRY(check_count("width", model->width, 1, WIDTH_MAX, err));
-    TRY(check_count("head_count", model->head_count, 1, model->width, err));
+    TRY(check_int_range("block_count", model->block_count, 1, BLOCK_MAX, err));
+    TRY(check_int_range("width", model->width, 1, WIDTH_MAX, err));
+    TRY(check_int_range("head_count", model->head_count, 1, model->width, err));
     TRY(check_heads(model, err));
-    TRY(check_count("hidden_width", model->hidden_width, 0, HIDDEN_WIDTH_MAX, err));
-    TRY(check_count("vocabulary", model->vocabulary, 2, VOCABULARY_MAX, err));
-    TRY(check_count("sequence_length", model->sequence_length, 1, SEQUENCE_MAX, err));
-    TRY(check_count("packed_rows", model->packed_rows, 0, SEQUENCE_MAX, err));
-    return check_count("microbatch_size", model->microbatch_size, 1, MICROBATCH_MAX, err);
+    TRY(check_int_range("hidden_width", model->hidden_width, 0, HIDDEN_WIDTH_MAX, err));
+    TRY(check_int_range("vocabulary", model->vocabulary, 2, VOCABULARY_MAX, err));
+    TRY(check_int_range("sequence_length", model->sequence_length, 1, SEQUENCE_MAX, err));
+    TRY(check_int_range("packed_rows", model->packed_rows, 0, SEQUENCE_MAX, err));
+    return check_int_range("microbatch_size", model->microbatch_size, 1, MICROBATCH_MAX, err);
 }
 
 #define MODEL(member) offsetof(exec_model, member)

@@ -178,13 +178,11 @@ static status find_rows(exec_block *block, exec_moe_slot *slot, error_message *e
 
 /// Memory for rows of entries on their way, or of held ones: where the rank has all experts that of
 /// the rows that they become.
-static status take_passing(const exec_layer *layer, int row_count, void *same, void **rows,
-                           error_message *err)
+static void *take_passing(const exec_layer *layer, int row_count, void *same)
 {
-    *rows = same;
-    if (layer->model->expert_exchange == NULL) return STATUS_OK;
+    if (layer->model->expert_exchange == NULL) return same;
     return exec_buffers_take(layer->buffers,
-                             exec_layer_bytes(layer, row_count, layer->model->width), rows, err);
+                             exec_layer_bytes(layer, row_count, layer->model->width));
 }
 
 /// Sends rows [][width] of entries to their experts, or back.
@@ -206,35 +204,29 @@ static status pass_rows(exec_block *block, const exec_moe_slot *slot, bool is_ba
 }
 
 /// Memory of the routing, of numbers of four bytes.
-static status take_routing(exec_layer *layer, exec_half_slot *half, int row_count,
-                           exec_routing *routing, error_message *err)
+static exec_routing take_routing(exec_layer *layer, exec_half_slot *half, int row_count)
 {
     const size_t experts = (size_t)options_of(layer)->expert_count;
     const size_t rows = (size_t)row_count;
     const size_t entries = rows * (size_t)options_of(layer)->top_k;
-    void *places, *rest;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          (experts + 1 + entries) * sizeof(int), &places, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          (rows * experts + 5 * entries + rows + 1 + experts) * sizeof(int), &rest,
-                          err));
-    float *numbers = rest;
-    int *indices = (int *)rest + rows * experts + 2 * entries;
-    *routing = (exec_routing){.row_count = row_count,
-                              .expert_count = options_of(layer)->expert_count,
-                              .top_k = options_of(layer)->top_k,
-                              .sinkhorn_rounds = options_of(layer)->sinkhorn_rounds,
-                              .probability = numbers,
-                              .weight = numbers + rows * experts,
-                              .place_weight = numbers + rows * experts + entries,
-                              .expert = indices,
-                              .place = indices + entries,
-                              .row = indices + 2 * entries,
-                              .first_entry = indices + 3 * entries,
-                              .count = indices + 3 * entries + rows + 1,
-                              .first_place = places,
-                              .place_expert = (int *)places + experts + 1};
-    return STATUS_OK;
+    int *places = exec_layer_take_numbers(layer, &half->until_weight, experts + 1 + entries);
+    float *numbers = exec_layer_take_numbers(layer, &half->until_input,
+                                             rows * experts + 5 * entries + rows + 1 + experts);
+    int *indices = (int *)(void *)numbers + rows * experts + 2 * entries;
+    return (exec_routing){.row_count = row_count,
+                          .expert_count = options_of(layer)->expert_count,
+                          .top_k = options_of(layer)->top_k,
+                          .sinkhorn_rounds = options_of(layer)->sinkhorn_rounds,
+                          .probability = numbers,
+                          .weight = numbers + rows * experts,
+                          .place_weight = numbers + rows * experts + entries,
+                          .expert = indices,
+                          .place = indices + entries,
+                          .row = indices + 2 * entries,
+                          .first_entry = indices + 3 * entries,
+                          .count = indices + 3 * entries + rows + 1,
+                          .first_place = places,
+                          .place_expert = places + experts + 1};
 }
 
 /// Has the router choose.
@@ -246,10 +238,9 @@ static status route(exec_block *block, exec_half_slot *half, int row_count, exec
     const int experts = block->experts.expert_count;
     const exec_matmul shape = {
         .rows = row_count, .columns = experts, .inner = layer->model->width, .is_float = true};
-    void *logits = NULL;
-    TRY(take_routing(layer, half, row_count, &slot->routing, err));
-    TRY(exec_buffers_take(layer->buffers, (size_t)row_count * (size_t)experts * sizeof(float),
-                          &logits, err));
+    slot->routing = take_routing(layer, half, row_count);
+    float *logits =
+        exec_buffers_take(layer->buffers, (size_t)row_count * (size_t)experts * sizeof *logits);
     table->matmul(layer->kernels, &shape, half->norm.output,
                   exec_layer_weights(layer, block->experts.router), logits);
     table->route(layer->kernels, &slot->routing, logits);
@@ -284,23 +275,20 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
     const int width = layer->model->width;
-    const int inner_width = block->experts.down.input_width;
-    TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
-                          &half->until_weight, err));
+    exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
+                      &half->until_weight);
     TRY(route(block, half, row_count, slot, err));
     const int entries = row_count * slot->routing.top_k;
     const int held = slot->held_row_count;
-    const size_t up_bytes = exec_layer_bytes(layer, held, block->experts.up.output_width);
-    const size_t inner_bytes = exec_layer_bytes(layer, held, inner_width);
-    void *sent, *made;
-    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->input, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers, up_bytes, &half->inner, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, inner_bytes, &half->outer, err));
-    TRY(exec_layer_take(layer, &half->until_input, entries, width, &slot->output, err));
-    TRY(take_passing(layer, entries, slot->input, &sent, err));
+    slot->input = exec_layer_take(layer, &half->until_weight, held, width);
+    half->inner = exec_layer_take(layer, &half->until_input, held, block->experts.up.output_width);
+    half->outer =
+        exec_layer_take(layer, &half->until_weight, held, block->experts.down.input_width);
+    slot->output = exec_layer_take(layer, &half->until_input, entries, width);
+    void *sent = take_passing(layer, entries, slot->input);
     table->gather_rows(kernels, half->norm.output, slot->routing.row, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->input, err));
-    TRY(take_passing(layer, held, slot->output, &made, err));
+    void *made = take_passing(layer, held, slot->output);
     run_experts(block, half, slot, made);
     TRY(pass_rows(block, slot, true, made, slot->output, err));
     table->combine_rows(kernels, slot->output, slot->routing.first_entry, slot->routing.place,
@@ -309,23 +297,22 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
 }
 
 /// Gradient of the logits, from that of the half's output.
-static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
-                              const void *gradient, error_message *err)
+static void backward_router(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
+                            const void *gradient)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
     const exec_routing *routing = &slot->routing;
     const int entries = routing->row_count * routing->top_k;
-    void *weight_gradient = NULL;
-    TRY(exec_layer_take(layer, &half->until_weight, routing->row_count, routing->expert_count,
-                        &slot->logits_gradient, err));
-    TRY(exec_buffers_take(layer->buffers, (size_t)entries * sizeof(float), &weight_gradient, err));
+    slot->logits_gradient =
+        exec_layer_take(layer, &half->until_weight, routing->row_count, routing->expert_count);
+    float *weight_gradient =
+        exec_buffers_take(layer->buffers, (size_t)entries * sizeof *weight_gradient);
     kernels->table->row_dots(kernels, gradient, routing->row, slot->output, NULL, entries,
                              layer->model->width, weight_gradient);
     kernels->table->route_input(kernels, routing, weight_gradient, options_of(layer)->balance,
                                 slot->logits_gradient);
     exec_buffers_give(layer->buffers, weight_gradient);
-    return STATUS_OK;
 }
 
 /// Back through down, the activation and up of every expert.
@@ -376,29 +363,28 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     const int width = layer->model->width;
     const int entries = slot->routing.row_count * slot->routing.top_k;
     const int held = slot->held_row_count;
-    void *sent, *made, *input_gradient, *norm_gradient;
-    TRY(backward_router(block, half, slot, gradient, err));
-    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->output_gradient, err));
-    TRY(exec_layer_take(layer, &half->until_weight, held, block->experts.up.output_width,
-                        &half->inner_gradient, err));
-    TRY(exec_layer_take(layer, &half->until_input, entries, width, &input_gradient, err));
-    TRY(exec_layer_take(layer, &half->until_input, slot->routing.row_count, width, &norm_gradient,
-                        err));
+    backward_router(block, half, slot, gradient);
+    slot->output_gradient = exec_layer_take(layer, &half->until_weight, held, width);
+    half->inner_gradient =
+        exec_layer_take(layer, &half->until_weight, held, block->experts.up.output_width);
+    void *input_gradient = exec_layer_take(layer, &half->until_input, entries, width);
+    void *norm_gradient =
+        exec_layer_take(layer, &half->until_input, slot->routing.row_count, width);
     void *outer_gradient = half->inner_gradient;
     if (layer->model->is_gated) {
-        TRY(exec_layer_take(layer, &half->until_input, held, block->experts.down.input_width,
-                            &outer_gradient, err));
+        outer_gradient =
+            exec_layer_take(layer, &half->until_input, held, block->experts.down.input_width);
     }
-    TRY(take_passing(layer, entries, slot->output_gradient, &sent, err));
+    void *sent = take_passing(layer, entries, slot->output_gradient);
     kernels->table->gather_rows(kernels, gradient, slot->routing.row, entries, width, sent);
     kernels->table->scale_rows(kernels, sent, slot->routing.place_weight, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->output_gradient, err));
-    TRY(take_passing(layer, held, input_gradient, &made, err));
+    void *made = take_passing(layer, held, input_gradient);
     backward_experts(block, half, slot, outer_gradient, made);
     TRY(pass_rows(block, slot, true, made, input_gradient, err));
     gather_input_gradient(block, slot, input_gradient, norm_gradient);
-    TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
-                                 &half->until_weight, gradient, err));
+    exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm, &half->until_weight,
+                             gradient);
     exec_holding_give(&half->until_input, layer->buffers);
     return STATUS_OK;
 }

@@ -14,36 +14,30 @@ exec_prediction exec_prediction_add(exec_layer *layer, const char *weight_name,
     return prediction;
 }
 
-status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
-                               const void *values, const int *target, int rows, float scale,
-                               float *loss, float *confidence, exec_prediction_slot *slot,
-                               error_message *err)
+void exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
+                             const void *values, const int *target, int rows, float scale,
+                             float *loss, float *confidence, exec_prediction_slot *slot)
 {
     const int classes = layer->model->vocabulary;
-    TRY(exec_norm_forward(layer, &prediction->norm, values, rows, &slot->norm, &slot->until_input,
-                          &slot->until_weight, err));
-    TRY(exec_layer_take(layer, &slot->until_weight, rows, classes, &slot->logits_gradient, err));
-    exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, slot->logits_gradient);
-    layer->kernels->table->cross_entropy(layer->kernels, slot->logits_gradient, target, rows,
-                                         classes, scale, loss, confidence, slot->logits_gradient);
-    return STATUS_OK;
+    exec_norm_forward(layer, &prediction->norm, values, rows, &slot->norm, &slot->until_input,
+                      &slot->until_weight);
+    void *logits = exec_layer_take(layer, &slot->until_weight, rows, classes);
+    slot->logits_gradient = logits;
+    exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, logits);
+    layer->kernels->table->cross_entropy(layer->kernels, logits, target, rows, classes, scale, loss,
+                                         confidence, logits);
 }
 
-status exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
-                                      exec_prediction_slot *slot, void *gradient,
-                                      error_message *err)
+void exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
+                                    exec_prediction_slot *slot, void *gradient)
 {
     const int rows = slot->norm.row_count;
-    void *norm_gradient;
-    TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, layer->model->width),
-                          &norm_gradient, err));
+    void *norm_gradient = exec_layer_take(layer, &slot->until_input, rows, layer->model->width);
     exec_linear_backward_input(layer, &prediction->logits, slot->logits_gradient, rows,
                                norm_gradient);
-    const status result = exec_norm_backward_input(layer, &prediction->norm, norm_gradient,
-                                                   &slot->norm, &slot->until_weight, gradient, err);
-    exec_buffers_give(layer->buffers, norm_gradient);
+    exec_norm_backward_input(layer, &prediction->norm, norm_gradient, &slot->norm,
+                             &slot->until_weight, gradient);
     exec_holding_give(&slot->until_input, layer->buffers);
-    return result;
 }
 
 void exec_prediction_backward_weight(const exec_layer *layer, const exec_prediction *prediction,

@@ -23,15 +23,13 @@ exec_prediction exec_prediction_add(exec_layer *layer, const char *weight_name,
 
 /// @param target, loss, confidence device memory, as cross_entropy takes them
 /// @param scale the gradients are of the sum of losses times this
-status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
-                               const void *values, const int *target, int rows, float scale,
-                               float *loss, float *confidence, exec_prediction_slot *slot,
-                               error_message *err);
+void exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
+                             const void *values, const int *target, int rows, float scale,
+                             float *loss, float *confidence, exec_prediction_slot *slot);
 
 /// @param gradient [rows][width] +=; NULL: nobody needs it
-status exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
-                                      exec_prediction_slot *slot, void *gradient,
-                                      error_message *err);
+void exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
+                                    exec_prediction_slot *slot, void *gradient);
 
 void exec_prediction_backward_weight(const exec_layer *layer, const exec_prediction *prediction,
                                      exec_prediction_slot *slot);

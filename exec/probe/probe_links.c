@@ -212,11 +212,9 @@ static status open_memory(rank_state *own, const measuring *of, error_message *e
         own->bytes = memory_array(1, (size_t)of->size_max);
         return STATUS_OK;
     }
-    void *memory = NULL;
     TRY(exec_kernels_cuda_open(EXEC_CUDA_FP32, of->shares_gpu ? rank : 0,
                                of->shares_gpu ? own->all.rank_count : 1, &own->kernels, err));
-    TRY(own->kernels->table->allocate(own->kernels, (size_t)of->size_max, &memory, err));
-    own->bytes = memory;
+    own->bytes = own->kernels->table->allocate(own->kernels, (size_t)of->size_max);
     return own->kernels->table->finish(own->kernels, err);
 }
 

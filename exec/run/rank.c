@@ -95,33 +95,32 @@ static arrival later_of(arrival a, arrival b)
                      .here_ns = a.here_ns > b.here_ns ? a.here_ns : b.here_ns};
 }
 
+/// When an op begins by deadlines alone.
+static int64_t nominal_ns(const running *at, const arrival *arrived)
+{
+    return at->free_ns > arrived->ready_ns ? at->free_ns : arrived->ready_ns;
+}
+
 /// When an op of a modelled device begins. Under the real clock the transfer time of its input is
 /// slept for; under the others deadlines take care of it.
 static status begin_modelled(running *at, const arrival *arrived, int64_t *begin_ns,
                              error_message *err)
 {
-    const int64_t ready_ns = arrived != NULL ? arrived->ready_ns : 0;
-    switch (at->play->clock) {
-    case EXEC_CLOCK_REAL:
-        *begin_ns = now_ns(at);
-        if (*begin_ns < ready_ns) {
-            TRY(sleep_until(at, ready_ns, err));
-            const int64_t woken_ns = now_ns(at);
-            at->outside_ns += woken_ns - *begin_ns;
-            at->times->wake_ns += woken_ns - ready_ns;
-            *begin_ns = woken_ns;
-        }
-        return STATUS_OK;
-    case EXEC_CLOCK_QUEUE:
-        *begin_ns = at->free_ns > ready_ns ? at->free_ns : ready_ns;
-        if (arrived != NULL && !arrived->was_there && arrived->here_ns > *begin_ns) {
-            *begin_ns = arrived->here_ns;
-        }
-        return STATUS_OK;
-    default:
-        *begin_ns = at->free_ns > ready_ns ? at->free_ns : ready_ns;
+    const int64_t ready_ns = arrived->ready_ns;
+    if (at->play->clock != EXEC_CLOCK_REAL) {
+        *begin_ns = nominal_ns(at, arrived);
+        const bool is_awaited = at->play->clock == EXEC_CLOCK_QUEUE && !arrived->was_there;
+        if (is_awaited && arrived->here_ns > *begin_ns) *begin_ns = arrived->here_ns;
         return STATUS_OK;
     }
+    *begin_ns = now_ns(at);
+    if (*begin_ns >= ready_ns) return STATUS_OK;
+    TRY(sleep_until(at, ready_ns, err));
+    const int64_t woken_ns = now_ns(at);
+    at->outside_ns += woken_ns - *begin_ns;
+    at->times->wake_ns += woken_ns - ready_ns;
+    *begin_ns = woken_ns;
+    return STATUS_OK;
 }
 
 /// Plays a step of a modelled device: its time is slept for, except under the nominal clock.
@@ -153,31 +152,29 @@ static status play_computing(running *at, const exec_step *step, const exec_payl
 {
     exec_device *device = at->play->device;
     int64_t duration_ns = 0;
-    const int64_t ready_ns = arrived != NULL ? arrived->ready_ns : 0;
-    const int64_t nominal_ns = at->free_ns > ready_ns ? at->free_ns : ready_ns;
     const int64_t called_ns = now_ns(at);
-    device->op_begin_ns = nominal_ns;
+    device->op_begin_ns = nominal_ns(at, arrived);
     TRY(device->table->play(device, step, input, output, &duration_ns, err));
     const int64_t returned_ns = now_ns(at);
+    const bool is_nominal = at->play->clock == EXEC_CLOCK_NOMINAL;
     at->outside_ns += returned_ns - called_ns;
-    *begin_ns = called_ns;
-    *end_ns = returned_ns;
-    if (at->play->clock != EXEC_CLOCK_NOMINAL) return STATUS_OK;
-    *begin_ns = nominal_ns;
-    *end_ns = nominal_ns + duration_ns;
+    *begin_ns = is_nominal ? device->op_begin_ns : called_ns;
+    *end_ns = is_nominal ? device->op_begin_ns + duration_ns : returned_ns;
     return STATUS_OK;
 }
 
+/// Sends the output of a step that has ended, if it goes to another rank.
 static status send_output(const running *at, const exec_step *step, const exec_payload *output,
-                          int64_t end_ns, error_message *err)
+                          error_message *err)
 {
     const exec_rank_play *play = at->play;
+    if (step->send_place < 0 || step->send_place == play->program->place) return STATUS_OK;
     exec_endpoint *endpoint = play->endpoint;
     const int64_t *send_ns =
         step->op.kind == OP_FORWARD ? play->send_forward_ns : play->send_backward_ns;
     const exec_message head = {
         .key = key_of(at->iteration, step, step->send_stage),
-        .ready_ns = end_ns + (send_ns != NULL ? send_ns[step->stage] : 0),
+        .ready_ns = at->free_ns + (send_ns != NULL ? send_ns[step->stage] : 0),
         .payload_bytes = output->byte_count,
     };
     return endpoint->transport->send(endpoint, play->world_rank[step->send_place], &head,
@@ -195,18 +192,11 @@ static status play_op(running *at, int index, const exec_payload *input, const a
     const bool is_modelled = play->device->table->is_modelled;
     exec_activity_set_op(&play->endpoint->activity, at->iteration->iteration, step->stage,
                          step->op);
-    TRY((is_modelled ? play_modelled : play_computing)(
-        at, step, input, arrived->is_message ? arrived : NULL, output, &at->times->begin_ns[index],
-        &at->times->end_ns[index], err));
+    TRY((is_modelled ? play_modelled : play_computing)(at, step, input, arrived, output,
+                                                       &at->times->begin_ns[index],
+                                                       &at->times->end_ns[index], err));
     at->free_ns = at->times->end_ns[index];
     return STATUS_OK;
-}
-
-static status send_message(const running *at, const exec_step *step, const exec_payload *output,
-                           error_message *err)
-{
-    if (step->send_place < 0 || step->send_place == at->play->program->place) return STATUS_OK;
-    return send_output(at, step, output, at->free_ns, err);
 }
 
 /// Plays a step: the first of an overlapped pair begins when the messages of both are there, and
@@ -230,8 +220,8 @@ static status play_step(running *at, int index, error_message *err)
         at->first_output = output;
         return STATUS_OK;
     }
-    if (is_second) TRY(send_message(at, step - 1, &at->first_output, err));
-    return send_message(at, step, &output, err);
+    if (is_second) TRY(send_output(at, step - 1, &at->first_output, err));
+    return send_output(at, step, &output, err);
 }
 
 /// Ends the iteration on the device. The times of an asynchronous one, which it awaits here, count

@@ -36,49 +36,29 @@ void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_ker
                              .hands_over = hands_over};
 }
 
-static void destroy_buffer(exec_flow_pool *pool, exec_flow_buffer *buffer)
-{
-    if (buffer->values != NULL) pool->kernels->table->release(pool->kernels, buffer->values);
-    free(buffer);
-}
-
 void exec_flow_pool_reset(exec_flow_pool *pool)
 {
     for (int index = 0; index < pool->buffer_count; index++) {
-        destroy_buffer(pool, pool->buffers[index]);
+        pool->kernels->table->release(pool->kernels, pool->buffers[index]->values);
+        free(pool->buffers[index]);
     }
     free(pool->buffers);
     *pool = (exec_flow_pool){0};
 }
 
-static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_message *err)
-{
-    exec_flow_buffer *buffer = memory_array(1, sizeof *buffer);
-    buffer->stage = NO_STAGE;
-    const status result = pool->kernels->table->allocate(pool->kernels, sent_bytes(pool, false),
-                                                         &buffer->values, err);
-    if (result != STATUS_OK) {
-        destroy_buffer(pool, buffer);
-        return result;
-    }
-    if (pool->sends_left) buffer->has_left = (uint8_t *)buffer->values + value_bytes(pool);
-    *out = buffer;
-    return STATUS_OK;
-}
-
-status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, error_message *err)
+exec_flow_buffer *exec_flow_pool_take(exec_flow_pool *pool)
 {
     for (int index = 0; index < pool->buffer_count; index++) {
-        if (pool->buffers[index]->stage == NO_STAGE) {
-            *buffer = pool->buffers[index];
-            return STATUS_OK;
-        }
+        if (pool->buffers[index]->stage == NO_STAGE) return pool->buffers[index];
     }
-    TRY(create_buffer(pool, buffer, err));
+    exec_flow_buffer *buffer = memory_array(1, sizeof *buffer);
+    buffer->stage = NO_STAGE;
+    buffer->values = pool->kernels->table->allocate(pool->kernels, sent_bytes(pool, false));
+    if (pool->sends_left) buffer->has_left = (uint8_t *)buffer->values + value_bytes(pool);
     pool->buffers =
         memory_grow(pool->buffers, (size_t)pool->buffer_count, sizeof(exec_flow_buffer *));
-    pool->buffers[pool->buffer_count++] = *buffer;
-    return STATUS_OK;
+    pool->buffers[pool->buffer_count++] = buffer;
+    return buffer;
 }
 
 void exec_flow_pool_fill(const exec_flow_pool *pool, exec_flow_buffer *buffer)

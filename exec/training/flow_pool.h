@@ -37,7 +37,7 @@ void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_ker
 void exec_flow_pool_reset(exec_flow_pool *pool);
 
 /// A buffer that nobody needs, or a new one. Its content is whatever it was.
-status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, error_message *err);
+exec_flow_buffer *exec_flow_pool_take(exec_flow_pool *pool);
 
 /// A microbatch begins: nobody has left it.
 void exec_flow_pool_fill(const exec_flow_pool *pool, exec_flow_buffer *buffer);

@@ -14,7 +14,6 @@ enum { PASS_COUNT = 3 }; // F, B and W: ops of a stage and microbatch, and laps 
 static void reset_plan(exec_learner *learner)
 {
     exec_flow_pool_reset(&learner->flows);
-    exec_stopwatch_reset(&learner->watch);
     learner->kernels->table->release(learner->kernels, learner->token);
     learner->token = NULL;
     learner->target = NULL;
@@ -64,17 +63,16 @@ static bool is_held(const bal_placed_partition *plan, int place, int layer)
     return false;
 }
 
-static status hold_layer(exec_learner *learner, int layer, int microbatch_count, error_message *err)
+static void hold_layer(exec_learner *learner, int layer, int microbatch_count)
 {
     exec_held_layer *held = &learner->held[layer];
     if (held->layer == NULL) {
-        TRY(exec_layer_create(&learner->model, learner->buffers, layer, &held->layer, err));
+        held->layer = exec_layer_create(&learner->model, learner->buffers, layer);
     }
-    if (held->microbatch_count == microbatch_count) return STATUS_OK;
+    if (held->microbatch_count == microbatch_count) return;
     drop_slots(held);
     held->slots = memory_array((size_t)microbatch_count, sizeof(exec_slot *));
     held->microbatch_count = microbatch_count;
-    return STATUS_OK;
 }
 
 static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, int place,
@@ -112,7 +110,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->read_load = arena_array(memory, learner->load_count, sizeof(int));
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
-    exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max);
+    learner->watch = exec_stopwatch_of(learner->kernels, learner->clock, lap_max, op_max, memory);
 }
 
 /// Bytes of the layer's state: parameters, gradients, moments, what is computed with, and what the
@@ -135,7 +133,7 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     int held_count = 0;
     for (int layer = 0; layer < learner->layer_count; layer++) {
         if (!is_held(plan, place, layer)) continue;
-        TRY(hold_layer(learner, layer, microbatch_count, err));
+        hold_layer(learner, layer, microbatch_count);
         learner->held[layer].row = held_count++;
     }
     exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
@@ -148,16 +146,14 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         learner->report.layer[held->row] = layer;
     }
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_model_row_count(&learner->model);
-    void *drawn = NULL;
-    TRY(learner->kernels->table->allocate(
-        learner->kernels, (3 * tokens + learner->load_count) * sizeof(int) + tokens * sizeof(float),
-        &drawn, err));
-    learner->token = drawn;
+    learner->token = learner->kernels->table->allocate(
+        learner->kernels,
+        (3 * tokens + learner->load_count) * sizeof(int) + tokens * sizeof(float));
     learner->target = learner->token + tokens;
     learner->position = learner->target + tokens;
     learner->load = learner->position + tokens;
     learner->loss = (float *)(void *)(learner->load + learner->load_count);
-    return STATUS_OK;
+    return learner->kernels->table->check(learner->kernels, err);
 }
 
 static status hold(exec_device *device, const bal_placed_partition *plan, int place,
@@ -184,9 +180,6 @@ static void report(const exec_device *device, exec_layer_report *report)
         report->message_bytes[row] =
             layer->kind == EXEC_LAYER_HEAD ? 0 : exec_flow_pool_row_bytes(&learner->flows);
     }
-    if (learner->is_profiled) return;
-    report->forward_ns = report->backward_input_ns = report->backward_weight_ns = NULL;
-    report->exchange_ns = NULL;
 }
 
 static exec_held_layer *held_layer(const exec_device *device, int layer)
@@ -228,8 +221,9 @@ static status ship(exec_device *device, exec_endpoint *endpoint, int layer, int 
     exec_learner *learner = (exec_learner *)device;
     exec_held_layer *held = &learner->held[layer];
     if (!is_send) {
-        TRY(exec_buffers_take(learner->buffers, (size_t)byte_count, &held->arrived, err));
+        held->arrived = exec_buffers_take(learner->buffers, (size_t)byte_count);
         held->arrived_bytes = byte_count;
+        TRY(learner->kernels->table->check(learner->kernels, err));
     }
     void *memory = held->arrived != NULL ? held->arrived : held->layer->master;
     const exec_transfer one = {rank, is_send, memory, byte_count};
@@ -255,9 +249,7 @@ static status initialise(exec_device *device, int layer, error_message *err)
     const exec_learner *learner = (const exec_learner *)device;
     exec_held_layer *held = held_layer(device, layer);
     TRY(exec_layer_initialise(held->layer, err));
-    if (learner->mechanism->initialise != NULL) {
-        TRY(learner->mechanism->initialise(held->layer, err));
-    }
+    if (learner->mechanism->initialise != NULL) learner->mechanism->initialise(held->layer);
     held->is_filled = true;
     return learner->kernels->table->finish(learner->kernels, err);
 }

@@ -108,7 +108,6 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
     }
     learner->watch.time_factor = factor;
     learner->iteration = iteration->iteration;
-    learner->is_profiled = iteration->is_profiled;
     learner->replica_count = 1;
     TRY(begin_reduction(learner, iteration, err));
     clear_report(&learner->report);
@@ -135,28 +134,26 @@ int64_t exec_learner_input_place(exec_device *device, const exec_step *step, voi
     return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
 }
 
-/// The part of an op that is a layer's has ended; where layers are not timed a lap is as long as
-/// the op.
-static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch,
-                  error_message *err)
+/// The part of an op that is a layer's has ended.
+static void lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch)
 {
-    if (!learner->is_profiled) return STATUS_OK;
     const exec_layer_report *report = &learner->report;
     int64_t *times = kind == OP_FORWARD          ? report->forward_ns
                      : kind == OP_BACKWARD_INPUT ? report->backward_input_ns
                                                  : report->backward_weight_ns;
     const int cell = learner->held[layer->index].row * report->microbatch_count + microbatch;
     if (kind == OP_FORWARD) report->exchange_ns[cell] = learner->watch.waited_ns;
-    return exec_stopwatch_lap(&learner->watch, &times[cell], err);
+    exec_stopwatch_lap(&learner->watch, &times[cell]);
 }
 
-/// Ends an op, which is empty where none of its layers had anything to do: the layers' times are
-/// the op's. Unless the device runs ahead it waits for it.
-static status end_op(exec_learner *learner, bool is_empty, int64_t *duration_ns, error_message *err)
+/// Ends an op: the layers' times are the op's. Unless the device runs ahead it waits for it.
+static status end_op(exec_learner *learner, int64_t *duration_ns, error_message *err)
 {
     exec_stopwatch *watch = &learner->watch;
-    TRY(exec_stopwatch_end_op(watch, is_empty, err));
-    if (learner->device.table->is_asynchronous) return STATUS_OK;
+    exec_stopwatch_end_op(watch);
+    if (learner->device.table->is_asynchronous) {
+        return learner->kernels->table->check(learner->kernels, err);
+    }
     const int op = watch->op_count - 1;
     TRY(exec_stopwatch_settle(watch, op, err));
     *duration_ns = exec_stopwatch_op_end_ns(watch, op) - exec_stopwatch_op_begin_ns(watch, op);
@@ -173,7 +170,7 @@ static status take_input(exec_learner *learner, const exec_step *step, const exe
         (*out)->stage = -1;
         return STATUS_OK;
     }
-    TRY(exec_flow_pool_take(&learner->flows, out, err));
+    *out = exec_flow_pool_take(&learner->flows);
     if (input == NULL) {
         exec_flow_pool_fill(&learner->flows, *out);
         return STATUS_OK;
@@ -249,7 +246,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         flow.position = learner->position + microbatch * rows;
     }
     const int end = learner->first_layer[step->stage + 1];
-    TRY(exec_stopwatch_begin_op(&learner->watch, err));
+    exec_stopwatch_begin_op(&learner->watch);
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         exec_held_layer *held = &learner->held[index];
         exec_slot **slot = &held->slots[microbatch];
@@ -257,9 +254,9 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         if (learner->load_count > 0)
             flow.load = learner->load + load_place(learner, held, microbatch);
         TRY(exec_layer_forward(held->layer, *slot, &flow, err));
-        TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
+        lap(learner, OP_FORWARD, held->layer, microbatch);
     }
-    TRY(end_op(learner, learner->first_layer[step->stage] == end, duration_ns, err));
+    TRY(end_op(learner, duration_ns, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         note_forward(learner, learner->held[index].layer, microbatch);
     }
@@ -277,8 +274,8 @@ static status backward_weight(exec_learner *learner, exec_held_layer *held, int 
                               error_message *err)
 {
     if (held->layer->is_frozen) return STATUS_OK;
-    TRY(exec_layer_backward_weight(held->layer, held->slots[microbatch], err));
-    TRY(lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch, err));
+    exec_layer_backward_weight(held->layer, held->slots[microbatch]);
+    lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch);
     if (learner->overlap != BAL_REDUCTION_BACKWARD || !is_last(learner, microbatch)) {
         return STATUS_OK;
     }
@@ -307,7 +304,8 @@ static status backward_input(exec_learner *learner, exec_held_layer *held, void 
     TRY(exec_layer_backward_input(held->layer, slot, gradient, err));
     int64_t *largest = &learner->report.gradient_bytes[held->row];
     if (slot->gradient_bytes > *largest) *largest = slot->gradient_bytes;
-    return lap(learner, OP_BACKWARD_INPUT, held->layer, microbatch, err);
+    lap(learner, OP_BACKWARD_INPUT, held->layer, microbatch);
+    return STATUS_OK;
 }
 
 /// B of every layer that is not idle, W of every one that learns, or with BW both, the last layer
@@ -316,20 +314,17 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
                        int64_t *duration_ns, error_message *err)
 {
     const int first = learner->first_layer[step->stage];
-    bool is_empty = true;
-    TRY(exec_stopwatch_begin_op(&learner->watch, err));
+    exec_stopwatch_begin_op(&learner->watch);
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         exec_held_layer *held = &learner->held[index];
         if (step->op.kind != OP_BACKWARD_WEIGHT) {
             if (is_idle(held->layer)) break; // and so are all in front
-            is_empty = false;
             TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
         }
         if (step->op.kind == OP_BACKWARD_INPUT) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
-        is_empty = is_empty && held->layer->is_frozen;
     }
-    return end_op(learner, is_empty, duration_ns, err);
+    return end_op(learner, duration_ns, err);
 }
 
 static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,

@@ -134,15 +134,13 @@ bool exec_learner_can_overlap(const exec_learner *learner, const exec_group *rep
 static status take_received(exec_learner *learner, const exec_group *replicas, error_message *err)
 {
     size_t largest = 0;
-    void *taken = NULL;
     if (learner->received != NULL) return STATUS_OK;
     for (int row = 0; row < learner->report.layer_count; row++) {
         const size_t count = received_count(learner->layers[row], replicas);
         if (count > largest) largest = count;
     }
-    TRY(exec_buffers_take(learner->buffers, largest * sizeof(float), &taken, err));
-    learner->received = taken;
-    return STATUS_OK;
+    learner->received = exec_buffers_take(learner->buffers, largest * sizeof(float));
+    return learner->kernels->table->check(learner->kernels, err);
 }
 
 static void give_received(exec_learner *learner)

@@ -50,7 +50,6 @@ exec_queued_message *exec_queued_message_make(int from, const exec_message *head
 exec_queued_message *exec_queued_message_of(int from, const exec_message *head, const void *payload)
 {
     exec_queued_message *made = exec_queued_message_make(from, head);
-    made->head.sent_ns = exec_monotonic_ns();
     if (head->payload_bytes > 0) memcpy(made->payload, payload, (size_t)head->payload_bytes);
     return made;
 }

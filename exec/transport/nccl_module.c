@@ -11,8 +11,7 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
 
 const loadable *dynmo_module(void)
 {
-    static const exec_transport_module transport = {.run = run};
     static const loadable module = {
-        .interface = LOADABLE_INTERFACE, .name = "nccl", .table = &transport};
+        .interface = LOADABLE_INTERFACE, .name = "nccl", .function = (void (*)(void))run};
     return &module;
 }

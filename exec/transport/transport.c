@@ -107,7 +107,7 @@ static status find_runner(const char *name, exec_transport_runner **run, error_m
     *run = runners[find(name)];
     if (*run != NULL) return STATUS_OK;
     TRY(loadable_open(name, &module, err));
-    *run = ((const exec_transport_module *)module->table)->run;
+    *run = (exec_transport_runner *)module->function;
     return STATUS_OK;
 }
 

@@ -21,11 +21,10 @@
 /// What travels in front of every payload, as it is.
 typedef struct exec_message {
     uint64_t key;     // exec_message_key
-    int64_t sent_ns;  // clock of the sender when it handed it over; filled by the transport
     int64_t ready_ns; // of an op: when its output is at the receiver by the sender's deadlines,
                       // ns since the iteration's begin
     int64_t payload_bytes; // after the head
-    int64_t value[4];      // the sender's own: counts, flags
+    int64_t value[5];      // the sender's own: counts, flags
 } exec_message;
 _Static_assert(sizeof(exec_message) == 64, "the head of a message is one cache line");
 
@@ -33,7 +32,6 @@ typedef enum exec_message_kind {
     EXEC_MESSAGE_FORWARD,  ///< activations to the next stage
     EXEC_MESSAGE_BACKWARD, ///< gradients to the stage before
     EXEC_MESSAGE_MIGRATE,  ///< state of a layer
-    EXEC_MESSAGE_REPORT,   ///< of a rank to the leader
     EXEC_MESSAGE_ORDER,    ///< of the leader to a rank
     EXEC_MESSAGE_GROUP,    ///< collectives over messages (group.h)
     EXEC_MESSAGE_KIND_COUNT
@@ -71,7 +69,7 @@ typedef struct exec_transport {
     /// Hands a message over. Returns when head and payload may be used again; does not wait for the
     /// receiver. A rank may send to itself.
     ///
-    /// @param head    payload_bytes of payload follow it; sent_ns is not read
+    /// @param head    payload_bytes of payload follow it
     /// @param payload NULL where there are none
     /// @return STATUS_BACKEND, see above
     status (*send)(exec_endpoint *endpoint, int to, const exec_message *head, const void *payload,

@@ -576,8 +576,7 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
 
 const loadable *dynmo_module(void)
 {
-    static const exec_transport_module transport = {.run = run};
     static const loadable module = {
-        .interface = LOADABLE_INTERFACE, .name = "mpi", .table = &transport};
+        .interface = LOADABLE_INTERFACE, .name = "mpi", .function = (void (*)(void))run};
     return &module;
 }

@@ -26,8 +26,3 @@ status exec_transport_regroup(exec_endpoint *endpoint, const int *place, int lin
 
 /// As exec_transport.now_ns: the machine's monotonic clock.
 int64_t exec_transport_now_ns(const exec_endpoint *endpoint);
-
-/// What the modules of mpi and nccl hand over.
-typedef struct exec_transport_module {
-    exec_transport_runner *run;
-} exec_transport_module;

@@ -73,17 +73,13 @@ TEST(what_is_written_reads_back_the_same)
     json_writer writer = json_writer_init(&out);
 
     json_begin_object(&writer);
-    json_write_key(&writer, "n");
-    json_write_int64(&writer, INT64_MAX);
-    json_write_key(&writer, "x");
-    json_write_double(&writer, 0.1);
-    json_write_key(&writer, "s");
-    json_write_string(&writer, "a\"b\\\n\x01");
+    json_put_int64(&writer, "n", INT64_MAX);
+    json_put_double(&writer, "x", 0.1);
+    json_put_string(&writer, "s", "a\"b\\\n\x01");
     json_write_key(&writer, "e");
     json_begin_array(&writer);
     json_end_array(&writer);
-    json_write_key(&writer, "v");
-    json_write_int64_array(&writer, (const int64_t[]){1, -2}, 2);
+    json_put_int64_array(&writer, "v", (const int64_t[]){1, -2}, 2);
     json_end_object(&writer);
 
     assert_string_equal(out.bytes, "{\"n\":9223372036854775807,\"x\":0.1,"
@@ -96,7 +92,7 @@ static void assert_written(const char *value, const char *expected)
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
 
-    json_write_string(&writer, value);
+    json_put_string(&writer, NULL, value);
 
     assert_string_equal(out.bytes, expected);
     text_free(&out);
@@ -123,7 +119,7 @@ TEST(a_double_above_2_53_is_written_as_one_and_read_back)
     json_document *document = NULL;
     double value = 0;
 
-    json_write_double(&writer, 66666666666666664.0);
+    json_put_double(&writer, NULL, 66666666666666664.0);
 
     assert_string_equal(out.bytes, "66666666666666664.0");
     assert_ok(json_open_bytes("f.json", out.bytes, out.length, &document, NULL));
@@ -202,8 +198,8 @@ TEST(a_value_is_written_as_it_stands_and_its_leaves_by_their_paths)
     const json_value a = json_member(json_root(document), "a");
 
     json_begin_array(&writer);
-    json_write_value(&writer, a);
-    json_write_value(&writer, json_member(json_root(document), "z"));
+    json_put_value(&writer, NULL, a);
+    json_put_value(&writer, NULL, json_member(json_root(document), "z"));
     json_begin_object(&writer);
     json_put_leaves(&writer, "x.a", a);
     json_put_leaves(&writer, "x.g", json_member(json_root(document), "g"));

@@ -125,10 +125,9 @@ static void fill_uniform(float *values, size_t count, uint64_t purpose)
     }
 }
 
-static void allocate(measured_block *block, size_t bytes, void **memory)
+static void *allocate(measured_block *block, size_t bytes)
 {
-    error_message err = {0};
-    bench_require(block->kernels->table->allocate(block->kernels, bytes, memory, &err), &err);
+    return block->kernels->table->allocate(block->kernels, bytes);
 }
 
 void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model,
@@ -141,21 +140,20 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     *block = (measured_block){.model = *model, .kernels = kernels};
     bench_require(exec_model_check(&block->model, &err), &err);
     block->buffers = exec_buffers_create(kernels);
-    bench_require(exec_layer_create(&block->model, block->buffers, layer, &block->layer, &err),
-                  &err);
+    block->layer = exec_layer_create(&block->model, block->buffers, layer);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     block->slot = exec_slot_create(block->layer);
     block->host_input = memory_array(count, sizeof(float));
     block->has_left = memory_array(1, rows);
     fill_uniform(block->host_input, count, 2);
-    allocate(block, bytes, &block->input);
-    allocate(block, bytes, &block->output_gradient);
-    allocate(block, bytes, &block->gradient);
-    allocate(block, bytes, &block->flow.values);
-    allocate(block, rows * sizeof(int), &block->target);
-    allocate(block, rows * sizeof(float), &block->loss);
-    allocate(block, EXEC_EXPERT_COUNT_MAX * sizeof(int), &block->load);
-    allocate(block, rows, &block->device_left);
+    block->input = allocate(block, bytes);
+    block->output_gradient = allocate(block, bytes);
+    block->gradient = allocate(block, bytes);
+    block->flow.values = allocate(block, bytes);
+    block->target = allocate(block, rows * sizeof(int));
+    block->loss = allocate(block, rows * sizeof(float));
+    block->load = allocate(block, EXEC_EXPERT_COUNT_MAX * sizeof(int));
+    block->device_left = allocate(block, rows);
     block->flow.target = block->target;
     block->flow.loss = block->loss;
     block->flow.load = block->load;
@@ -185,9 +183,7 @@ void measured_block_close(measured_block *block)
 static void put_values(measured_block *block, const float *from, void *values, size_t count)
 {
     exec_kernels *kernels = block->kernels;
-    error_message err = {0};
-    void *floats = NULL;
-    bench_require(kernels->table->allocate(kernels, count * sizeof(float), &floats, &err), &err);
+    void *floats = kernels->table->allocate(kernels, count * sizeof(float));
     kernels->table->to_device(kernels, floats, from, count * sizeof(float));
     kernels->table->to_values(kernels, floats, values, count);
     finish(kernels);
@@ -208,7 +204,7 @@ static void play_pass(measured_block *block, int pass)
     } else if (pass == BLOCK_BACKWARD_INPUT) {
         code = exec_layer_backward_input(block->layer, block->slot, block->gradient, &err);
     } else {
-        code = exec_layer_backward_weight(block->layer, block->slot, &err);
+        exec_layer_backward_weight(block->layer, block->slot);
     }
     bench_require(code, &err);
     finish(block->kernels);

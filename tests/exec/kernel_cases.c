@@ -19,24 +19,24 @@ typedef struct operand {
 
 static void *allocate(exec_kernels *kernels, size_t bytes)
 {
-    void *memory = NULL;
-    const status result = kernels->table->allocate(kernels, bytes, &memory, NULL);
-    assert(result == STATUS_OK);
-    (void)result;
+    void *memory = kernels->table->allocate(kernels, bytes);
+    assert(memory != NULL);
     return memory;
 }
 
-/// Reads what is on the device now.
+/// Reads what is on the device now: bf16 is the upper half of fp32.
 static void read_back(const operand *of, float *to)
 {
     const exec_kernel_table *table = of->kernels->table;
-    float *floats = of->device;
-    if (!of->is_float) {
-        floats = allocate(of->kernels, of->count * sizeof *floats);
-        table->to_floats(of->kernels, of->device, floats, of->count);
+    const size_t number_bytes = of->is_float ? sizeof *to : (size_t)table->value_bytes;
+    char *read = memory_array(of->count, sizeof *to);
+    table->to_host(of->kernels, read, of->device, of->count * number_bytes);
+    memset(to, 0, of->count * sizeof *to);
+    for (size_t index = 0; index < of->count; index++) {
+        memcpy((char *)&to[index] + sizeof *to - number_bytes, read + index * number_bytes,
+               number_bytes);
     }
-    table->to_host(of->kernels, to, floats, of->count * sizeof *to);
-    if (!of->is_float) table->release(of->kernels, floats);
+    free(read);
 }
 
 /// Uniform numbers in [-1, 1), rounded to what the backend holds.

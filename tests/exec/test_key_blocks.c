@@ -2,36 +2,51 @@
 /// definition, and against what the simulator counts; a block with such lists against finite
 /// differences, a plain reference and the dense block.
 #define BLOCK_FIXTURE_LENGTH 72 // 4 blocks of 16 rows and one of 8
-#include "exec/kernels/kernels_cpu_blocks.h"
 #include "exec/model/hashed_attention.h"
 #include "models/dynamism/hash_attention.h"
 #include "tests/exec/block_fixture.h"
+#include "tests/exec/projections.h"
 
-enum { ROWS_MAX = 200 };
+enum { ROWS_MAX = 200, BITS_MAX = 8 };
+
+static exec_kernels *cpu;
+
+/// Of rows in blocks of their own: how many are met.
+static int count_met(const float *projection, int rows, bool sorts_rows)
+{
+    const int first_row[] = {0, rows};
+    int row[4], first_key[4], first_entry[5], key_block[10], met_count[2];
+    const exec_attention shape = {
+        .sequence_count = 1, .first_row = first_row, .block_rows = 1, .block_count = rows};
+    const exec_block_choice choice = {.sorts_rows = sorts_rows,
+                                      .bit_count = 2,
+                                      .affinity = 1,
+                                      .row = row,
+                                      .first_key = first_key,
+                                      .first_entry = first_entry,
+                                      .key_block = key_block,
+                                      .met_count = met_count};
+    cpu->table->choose_blocks(cpu, &shape, &choice, projection);
+    return met_count[0];
+}
 
 TEST(buckets_are_the_signs_of_projections)
 {
-    const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -1e-9F}; // two rows of two bits
-    uint8_t query[2];
-    uint8_t key[2];
+    // Two rows of two bits: query 0 is + -, key 0 is 0 +, query 1 is - +, key 1 is + -.
+    float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -1e-9F};
 
-    exec_hash_rows(projection, 2, 2, query, key);
-
-    assert_int_equal(query[0], 1); // + -
-    assert_int_equal(key[0], 2);   // 0 +
-    assert_int_equal(query[1], 2); // - +
-    assert_int_equal(key[1], 1);   // + -
+    assert_int_equal(count_met(projection, 2, false), 3); // query 1 meets key 0
+    projection[2] = 1e-9F;
+    assert_int_equal(count_met(projection, 2, false), 2);
 }
 
 TEST(a_token_has_the_bucket_of_its_query_and_key_in_sum)
 {
-    const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -3}; // two rows of two bits
-    uint8_t bucket[2];
+    float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -3}; // two rows of two bits: 1, -0.5; 2, 0
 
-    exec_hash_tokens(projection, 2, 2, bucket);
-
-    assert_int_equal(bucket[0], 1); // 1, -0.5
-    assert_int_equal(bucket[1], 1); // 2, 0
+    assert_int_equal(count_met(projection, 2, true), 3); // of one bucket
+    projection[7] = -2;
+    assert_int_equal(count_met(projection, 2, true), 2);
 }
 
 /// Whether key block `key` is in the list of query block `query`, from the definition.
@@ -54,17 +69,19 @@ static bool is_met(const exec_block_choice *choice, const uint8_t *query_bucket,
 TEST(lists_are_those_of_the_definition)
 {
     enum { ALL_ROWS = ROWS_MAX, BLOCKS_MAX = 20 };
-    static int scratch[2 * BLOCKS_MAX * 8];
+    static float projection[ALL_ROWS * 2 * BITS_MAX];
     for (uint64_t seed = 1; seed <= 40; seed++) {
         rng random = rng_init(seed, 0);
         const int cut = (int)rng_below(&random, ALL_ROWS + 1);
         const int first_row[] = {0, cut, cut, ALL_ROWS}; // one sequence has no rows
         int first_entry[BLOCKS_MAX + 1];
         int key_block[BLOCKS_MAX * (BLOCKS_MAX + 1) / 2];
+        int met_count[2];
         const exec_block_choice choice = {.bit_count = 3,
                                           .affinity = 0.5 + rng_unit(&random),
                                           .first_entry = first_entry,
-                                          .key_block = key_block};
+                                          .key_block = key_block,
+                                          .met_count = met_count};
         exec_attention shape = {.sequence_count = 3, .first_row = first_row, .block_rows = 16};
         uint8_t bucket[2][ALL_ROWS];
         int sequence[BLOCKS_MAX];
@@ -83,7 +100,8 @@ TEST(lists_are_those_of_the_definition)
             }
         }
 
-        exec_choose_key_blocks(&choice, &shape, bucket[0], bucket[1], scratch);
+        project_buckets(bucket[0], bucket[1], ALL_ROWS, choice.bit_count, projection);
+        cpu->table->choose_blocks(cpu, &shape, &choice, projection);
 
         int entry = 0;
         for (int query = 0; query < shape.block_count; query++) {
@@ -104,19 +122,27 @@ TEST(lists_are_those_of_the_definition)
 typedef struct sorted_lists {
     int row[ROWS_MAX], first_key[ROWS_MAX];
     int first_entry[ROWS_MAX + 1], key_block[ROWS_MAX * (ROWS_MAX + 1) / 2];
+    int met_count[2];
 } sorted_lists;
 
 static const sorted_lists *sort_and_choose(exec_attention *shape, const uint8_t *bucket)
 {
     static sorted_lists lists;
+    static float projection[ROWS_MAX * 2 * BITS_MAX];
+    const exec_block_choice choice = {.sorts_rows = true,
+                                      .bit_count = BITS_MAX,
+                                      .row = lists.row,
+                                      .first_key = lists.first_key,
+                                      .first_entry = lists.first_entry,
+                                      .key_block = lists.key_block,
+                                      .met_count = lists.met_count};
     shape->block_count = 0;
     for (int at = 0; at < shape->sequence_count; at++) {
         const int rows = shape->first_row[at + 1] - shape->first_row[at];
         shape->block_count += (rows + shape->block_rows - 1) / shape->block_rows;
     }
-    exec_sort_rows(shape, bucket, lists.row, lists.first_key);
-    exec_choose_sorted_blocks(shape, lists.row, lists.first_key, lists.first_entry,
-                              lists.key_block);
+    project_buckets(bucket, bucket, shape->first_row[shape->sequence_count], BITS_MAX, projection);
+    cpu->table->choose_blocks(cpu, shape, &choice, projection);
     return &lists;
 }
 
@@ -407,5 +433,8 @@ TEST(all_blocks_chosen_and_one_bucket_are_the_dense_block)
 
 int main(void)
 {
-    return run_all_tests(NULL, NULL);
+    if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
+    const int failures = run_all_tests(NULL, NULL);
+    cpu->table->close(cpu);
+    return failures;
 }

@@ -98,8 +98,7 @@ static void network_create(network *made, const exec_model *model)
         }
     }
     for (int layer = 0; layer < made->layer_count; layer++) {
-        assert_ok(
-            exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL));
+        made->layers[layer] = exec_layer_create(&made->model, made->buffers, layer);
         assert_ok(exec_layer_initialise(made->layers[layer], NULL));
         made->slots[layer] = exec_slot_create(made->layers[layer]);
     }
@@ -174,7 +173,7 @@ static void backward_weight(network *of, int first_layer)
 {
     for (int layer = first_layer; layer < of->layer_count; layer++) {
         if (of->layers[layer]->is_frozen) continue;
-        assert_ok(exec_layer_backward_weight(of->layers[layer], of->slots[layer], NULL));
+        exec_layer_backward_weight(of->layers[layer], of->slots[layer]);
     }
 }
 
@@ -385,7 +384,7 @@ TEST(a_slot_holds_what_its_next_pass_needs_and_no_more)
                                                4 * rows * (3 * width + width + hidden + width) +
                                                4 * 4 * width);
     const int64_t before = exec_buffers_taken_bytes(net.buffers);
-    assert_ok(exec_layer_backward_weight(net.layers[1], net.slots[1], NULL));
+    exec_layer_backward_weight(net.layers[1], net.slots[1]);
     assert_int_equal(exec_buffers_taken_bytes(net.buffers), before - slot->gradient_bytes);
 
     network_destroy(&net);

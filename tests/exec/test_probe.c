@@ -106,13 +106,12 @@ static status limited_finish(exec_kernels *kernels, error_message *err)
     return STATUS_OK;
 }
 
-static status limited_allocate(exec_kernels *kernels, size_t bytes, void **held, error_message *err)
+static void *limited_allocate(exec_kernels *kernels, size_t bytes)
 {
     limited_backend *of = (limited_backend *)kernels;
-    if ((int64_t)bytes > of->limit_bytes) return error_set(err, STATUS_NO_MEMORY, "no more");
-    *held = of;
+    if ((int64_t)bytes > of->limit_bytes) return NULL;
     of->held++;
-    return STATUS_OK;
+    return of;
 }
 
 static void limited_release(exec_kernels *kernels, void *held)
@@ -158,10 +157,9 @@ static status marking_finish(exec_kernels *kernels, error_message *err)
     return STATUS_OK;
 }
 
-static status marking_allocate(exec_kernels *kernels, size_t bytes, void **held, error_message *err)
+static void *marking_allocate(exec_kernels *kernels, size_t bytes)
 {
-    *held = kernels;
-    return STATUS_OK;
+    return kernels;
 }
 
 static void marking_release(exec_kernels *kernels, void *held)
@@ -182,10 +180,9 @@ static void marking_matmul(exec_kernels *kernels, const exec_matmul *shape, cons
     note(kernels, 'w');
 }
 
-static status marking_mark(exec_kernels *kernels, int number)
+static void marking_mark(exec_kernels *kernels, int number)
 {
     note(kernels, (char)('0' + number));
-    return STATUS_OK;
 }
 
 static int64_t marking_mark_ns(exec_kernels *kernels, int number)

@@ -2,7 +2,7 @@
 /// gate against finite differences, the threshold of early exit by hand.
 #include "exec/model/model.h"
 
-#include "exec/kernels/kernels_cpu.h"
+#include "exec/kernels/kernels.h"
 
 #include "base/rng.h"
 #include "tests/test.h"
@@ -89,20 +89,28 @@ TEST(capacity_is_a_share_of_the_sequence_and_never_nothing)
     assert_true(exec_mod_routes(&all, 0));
 }
 
+/// Of the one row of one sequence.
+static float gate_of(float score)
+{
+    int row, before[2];
+    float gate;
+    cpu->table->choose_rows(cpu, &(exec_chosen){1, 1, 1, &row, before, &gate}, &score);
+    return gate;
+}
+
 TEST(the_gate_has_the_gradient_of_finite_differences)
 {
     for (float score = -4; score <= 4; score += 0.5f) {
-        const float step = 1.0f / 64, gate = exec_cpu_gate(score);
+        const float step = 1.0f / 64, gate = gate_of(score);
         const double difference =
-            ((double)exec_cpu_gate(score + step) - (double)exec_cpu_gate(score - step)) /
-            (2 * step);
+            ((double)gate_of(score + step) - (double)gate_of(score - step)) / (2 * step);
         float gradient = 3;
 
         cpu->table->gate_input(cpu, &gate, &gradient, 1);
 
         assert_close(gradient, 3 * difference, 1e-3);
     }
-    assert_close(exec_cpu_gate(0), 0.5, 1e-7);
+    assert_close(gate_of(0), 0.5, 1e-7);
 }
 
 TEST(live_rows_keep_their_order_and_sequences_may_be_empty)
@@ -144,15 +152,26 @@ TEST(the_threshold_comes_down_from_one_and_settles)
     assert_false(exec_exit_threshold_settles(&options, 0));
 }
 
+static bool is_saturated(float product, float before, float after, double cosine)
+{
+    const int row = 0;
+    uint8_t has_left = 0;
+    const exec_leaving leaving = {.row = &row,
+                                  .states = {&product, &before, &after},
+                                  .threshold = cosine,
+                                  .has_left = &has_left};
+    cpu->table->leave_rows(cpu, &leaving, 1);
+    return has_left != 0;
+}
+
 TEST(a_state_that_hardly_turned_is_saturated)
 {
     // (1, 0) to (1, 0.1): cosine 0.99504
-    assert_true(exec_cpu_is_saturated(1, 1, 1.01f, 0.995));
-    assert_false(exec_cpu_is_saturated(1, 1, 1.01f, 0.996));
-    assert_true(
-        exec_cpu_is_saturated(1e-20f, 1e-20f, 1e-20f, 0.9)); // lengths whose product underflows
-    assert_false(exec_cpu_is_saturated(0, 0, 1, -0.5));
-    assert_false(exec_cpu_is_saturated(NAN, 1, 1, 0.5));
+    assert_true(is_saturated(1, 1, 1.01f, 0.995));
+    assert_false(is_saturated(1, 1, 1.01f, 0.996));
+    assert_true(is_saturated(1e-20f, 1e-20f, 1e-20f, 0.9)); // lengths whose product underflows
+    assert_false(is_saturated(0, 0, 1, -0.5));
+    assert_false(is_saturated(NAN, 1, 1, 0.5));
 }
 
 int main(void)

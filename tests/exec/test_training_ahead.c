@@ -10,11 +10,10 @@ static exec_kernel_table marking_table;
 static int mark_count; // highest mark, and one
 
 /// The place that is noted under a number is number * MARK_NS after mark 0.
-static status mark(exec_kernels *kernels, int number)
+static void mark(exec_kernels *kernels, int number)
 {
     assert_in_range(number, 0, MARKS_MAX - 1);
     if (number >= mark_count) mark_count = number + 1;
-    return STATUS_OK;
 }
 
 static int64_t mark_ns(exec_kernels *kernels, int number)
@@ -49,7 +48,7 @@ static void hold(exec_device *device, const bal_placed_partition *plan, int plac
 
 static void begin(exec_device *device)
 {
-    const exec_iteration at = {.rank_time_factor = 1, .is_profiled = true};
+    const exec_iteration at = {.rank_time_factor = 1};
     assert_ok(device->table->begin(device, &at, NULL));
 }
 

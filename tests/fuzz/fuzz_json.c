@@ -14,15 +14,15 @@ static void write_scalar(json_writer *writer, json_value value)
     bool truth = false;
     const char *string = NULL;
     if (json_int64(value, -JSON_INTEGER_MAX, JSON_INTEGER_MAX, &integer, NULL) == STATUS_OK) {
-        json_write_int64(writer, integer);
+        json_put_int64(writer, NULL, integer);
     } else if (json_double(value, -INFINITY, INFINITY, &real, NULL) == STATUS_OK) {
-        json_write_double(writer, real);
+        json_put_double(writer, NULL, real);
     } else if (json_bool(value, &truth, NULL) == STATUS_OK) {
-        json_write_bool(writer, truth);
+        json_put_bool(writer, NULL, truth);
     } else if (json_string(value, &string, NULL) == STATUS_OK) {
-        json_write_string(writer, string);
+        json_put_string(writer, NULL, string);
     } else {
-        json_write_null(writer);
+        json_put_null(writer, NULL);
     }
 }
 

@@ -36,7 +36,6 @@ static void require(status result, const error_message *err)
 static void *random_values(exec_kernels *kernels, size_t count)
 {
     error_message err = {.code = STATUS_OK};
-    void *values = NULL, *floats = NULL;
     float *numbers = malloc(count * sizeof *numbers);
     if (numbers == NULL) abort();
     uint64_t seed = 1;
@@ -44,8 +43,8 @@ static void *random_values(exec_kernels *kernels, size_t count)
         seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         numbers[index] = (float)(seed >> 40) / (float)(1 << 24) - 0.5F;
     }
-    require(kernels->table->allocate(kernels, count * 4, &values, &err), &err);
-    require(kernels->table->allocate(kernels, count * 4, &floats, &err), &err);
+    void *values = kernels->table->allocate(kernels, count * 4);
+    void *floats = kernels->table->allocate(kernels, count * 4);
     kernels->table->to_device(kernels, floats, numbers, count * 4);
     kernels->table->to_values(kernels, floats, values, count);
     require(kernels->table->finish(kernels, &err), &err);
@@ -67,11 +66,11 @@ static double measure(const operation *one, int repeats)
     exec_kernels *kernels = one->kernels;
     error_message err = {.code = STATUS_OK};
     for (int index = 0; index <= SAMPLES; index++) {
-        require(kernels->table->mark(kernels, 0), &err);
+        kernels->table->mark(kernels, 0);
         for (int repeat = 0; repeat < repeats; repeat++) {
             one->enqueue(one);
         }
-        require(kernels->table->mark(kernels, 1), &err);
+        kernels->table->mark(kernels, 1);
         require(kernels->table->finish(kernels, &err), &err);
         sample[index] = (double)kernels->table->mark_ns(kernels, 1) / repeats;
     }
@@ -278,7 +277,7 @@ static void measure_parts(const setup *of, int part_count, double whole_ns)
     bench_print("part_alone_ratio", alone_ns / whole_ns / part_count, "", "bf16 n=%d d=%d parts=%d",
                 n, d, part_count);
     for (int place = 0; place < part_count; place++) {
-        require(parts[place]->table->mark(parts[place], 0), &err);
+        parts[place]->table->mark(parts[place], 0);
     }
     for (int repeat = 0; repeat < repeats; repeat++) {
         for (int place = 0; place < part_count; place++) {
@@ -287,7 +286,7 @@ static void measure_parts(const setup *of, int part_count, double whole_ns)
     }
     double slowest_ns = 0.0;
     for (int place = 0; place < part_count; place++) {
-        require(parts[place]->table->mark(parts[place], 1), &err);
+        parts[place]->table->mark(parts[place], 1);
     }
     for (int place = 0; place < part_count; place++) {
         require(parts[place]->table->finish(parts[place], &err), &err);

@@ -64,14 +64,12 @@ static size_t element_bytes(const gpu_pair *pair, pair_type type, int which)
 static pair_array *make(gpu_pair *pair, pair_type type, size_t count)
 {
     pair_array *array = memory_of(sizeof *array);
-    error_message err = {.code = STATUS_OK};
     array->type = type;
     array->count = count;
     for (int which = 0; which < 2; which++) {
         exec_kernels *kernels = side(pair, which);
-        must(kernels->table->allocate(kernels, count * element_bytes(pair, type, which),
-                                      &array->memory[which], &err),
-             &err);
+        array->memory[which] =
+            kernels->table->allocate(kernels, count * element_bytes(pair, type, which));
     }
     array->next = pair->arrays;
     pair->arrays = array;
@@ -83,25 +81,29 @@ static void put_values(exec_kernels *kernels, void *values, const float *numbers
 {
     const exec_kernel_table *table = kernels->table;
     error_message err = {.code = STATUS_OK};
-    void *floats = NULL;
-    must(table->allocate(kernels, count * sizeof(float), &floats, &err), &err);
+    void *floats = table->allocate(kernels, count * sizeof(float));
     table->to_device(kernels, floats, numbers, count * sizeof(float));
     table->to_values(kernels, floats, values, count);
     must(table->finish(kernels, &err), &err);
     table->release(kernels, floats);
 }
 
+/// bf16 is the upper half of fp32.
 static float *get_values(exec_kernels *kernels, const void *values, size_t count)
 {
     const exec_kernel_table *table = kernels->table;
     error_message err = {.code = STATUS_OK};
-    void *floats = NULL;
+    const size_t value_bytes = (size_t)table->value_bytes;
     float *numbers = memory_of(count * sizeof(float));
-    must(table->allocate(kernels, count * sizeof(float), &floats, &err), &err);
-    table->to_floats(kernels, values, floats, count);
-    table->to_host(kernels, numbers, floats, count * sizeof(float));
+    char *read = memory_of(count * value_bytes);
+    table->to_host(kernels, read, values, count * value_bytes);
     must(table->finish(kernels, &err), &err);
-    table->release(kernels, floats);
+    for (size_t index = 0; index < count; index++) {
+        numbers[index] = 0;
+        memcpy((char *)&numbers[index] + sizeof(float) - value_bytes, read + index * value_bytes,
+               value_bytes);
+    }
+    free(read);
     return numbers;
 }
 

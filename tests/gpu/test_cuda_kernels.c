@@ -1,7 +1,7 @@
 /// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
 /// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
-#include "exec/kernels/kernels_cpu_blocks.h"
 #include "pair.h"
+#include "tests/exec/projections.h"
 #include "tests/gpu/gpu_backend.h"
 
 #include <stdio.h>
@@ -183,8 +183,6 @@ static void check_elements(gpu_pair *pair, size_t count)
     pair_check(pair, "gelu", y, tolerance);
     ON_BOTH(pair, gelu, A(x), A(x), (size_t)R(count));
     pair_check(pair, "gelu in place", x, tolerance);
-    ON_BOTH(pair, to_floats, A(x), A(f), count);
-    pair_check(pair, "to_floats", f, tolerance);
     ON_BOTH(pair, clear, A(f), count * sizeof(float));
     pair_check(pair, "clear", f, 0.0);
     ON_BOTH(pair, copy, A(f), A(g), (size_t)R(count) * sizeof(float));
@@ -388,17 +386,23 @@ static void thin_lists(const int *first_row, int sequences, int block_rows, int 
 /// Lists of sorted rows: blocks after the own one, and blocks of which some rows attend to nothing.
 ///
 /// @param first_key [rows] out
-static void sorted_lists(const exec_attention *shape, int rows, int *first_entry, int *key_block,
-                         int *first_key)
+static void sorted_lists(exec_kernels *cpu, const exec_attention *shape, int rows, int *first_entry,
+                         int *key_block, int *first_key)
 {
+    enum { BITS = 3 };
     uint8_t *bucket = malloc((size_t)rows);
     int *order = malloc((size_t)rows * sizeof *order);
-    if (bucket == NULL || order == NULL) abort();
+    float *projection = malloc((size_t)rows * 2 * BITS * sizeof *projection);
+    int met_count[2];
+    const exec_block_choice choice = {true,      BITS,        0,         order,
+                                      first_key, first_entry, key_block, met_count};
+    if (bucket == NULL || order == NULL || projection == NULL) abort();
     for (int row = 0; row < rows; row++) {
         bucket[row] = (uint8_t)(row * 7 % 11 * row % 6);
     }
-    exec_sort_rows(shape, bucket, order, first_key);
-    exec_choose_sorted_blocks(shape, order, first_key, first_entry, key_block);
+    project_buckets(bucket, bucket, rows, BITS, projection);
+    cpu->table->choose_blocks(cpu, shape, &choice, projection);
+    free(projection);
     free(order);
     free(bucket);
 }
@@ -424,7 +428,7 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
             (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
     }
     if (kind == THIN) thin_lists(first_row, 3, block_rows, first_entry, key_block);
-    if (kind == SORTED) sorted_lists(&shape, rows, first_entry, key_block, first_key);
+    if (kind == SORTED) sorted_lists(pair->cpu, &shape, rows, first_entry, key_block, first_key);
     exec_attention shapes[2] = {shape, shape};
     const int most_rows[] = {0, rows, 2 * rows, 3 * rows};
     if (kind == LIVE) { // the GPU takes the first rows from its own memory
@@ -704,7 +708,6 @@ static int check_parts(void)
     exec_kernels *parts[PARTS];
     error_message err = {.code = STATUS_OK};
     float sent[COUNT], received[COUNT];
-    void *from = NULL, *to = NULL;
     int failures = 0;
     for (int place = 0; place < PARTS; place++) {
         if (gpu_open(EXEC_CUDA_BF16, place, PARTS, &parts[place], &err) != STATUS_OK) {
@@ -716,30 +719,28 @@ static int check_parts(void)
         sent[index] = (float)index;
     }
     const exec_kernel_table *table = parts[0]->table;
-    if (table->allocate(parts[0], sizeof sent, &from, &err) != STATUS_OK ||
-        table->allocate(parts[3], sizeof sent, &to, &err) != STATUS_OK) {
-        printf("%s\n", err.message);
-        return 1;
-    }
+    void *from = table->allocate(parts[0], sizeof sent);
+    void *to = table->allocate(parts[3], sizeof sent);
     for (int round = 0; round < 3; round++) {
         exec_handover handover;
         sent[0] = (float)round;
-        failures += table->mark(parts[0], 0) != STATUS_OK;
+        table->mark(parts[0], 0);
         table->to_device(parts[0], from, sent, sizeof sent);
         failures += table->offer(parts[0], from, sizeof sent, &handover, &err) != STATUS_OK;
         table->clear(parts[0], from, sizeof sent); // the offer holds a copy
         failures += table->take(parts[3], &handover, to, &err) != STATUS_OK;
         table->to_host(parts[3], received, to, sizeof received);
         failures += memcmp(sent, received, sizeof sent) != 0;
-        failures += table->mark(parts[0], 70) != STATUS_OK;
+        table->mark(parts[0], 70);
         failures += table->finish(parts[0], &err) != STATUS_OK;
         failures += table->mark_ns(parts[0], 70) < 0;
     }
     exec_kernels *other = NULL;
     failures +=
         gpu_open(EXEC_CUDA_BF16, 0, 2, &other, &err) != STATUS_INVALID; // split into 4 already
-    void *huge = NULL;
-    failures += table->allocate(parts[0], (size_t)1 << 50, &huge, &err) != STATUS_NO_MEMORY;
+    failures += table->allocate(parts[0], (size_t)1 << 50) != NULL;
+    table->clear(parts[0], NULL, 1); // does nothing
+    failures += table->finish(parts[0], &err) != STATUS_NO_MEMORY;
     const exec_handover none = {.magic = 1};
     failures += table->take(parts[3], &none, to, &err) != STATUS_BACKEND;
     table->release(parts[0], from);

@@ -39,7 +39,7 @@ static status wait_for(exec_endpoint *endpoint, int from, error_message *err)
 static status send_long(exec_endpoint *endpoint, int to, error_message *err)
 {
     static const char payload[1 << 22];
-    const exec_message head = {.key = exec_message_key(EXEC_MESSAGE_REPORT, 12, 3, 5),
+    const exec_message head = {.key = exec_message_key(EXEC_MESSAGE_ORDER, 12, 3, 5),
                                .payload_bytes = sizeof payload};
     return endpoint->transport->send(endpoint, to, &head, payload, err);
 }

@@ -46,8 +46,7 @@ static status compare(exec_endpoint *endpoint, const exec_message *head, const u
 {
     if (head->key != key(microbatch) || head->ready_ns != microbatch ||
         head->payload_bytes != count || head->value[0] != from ||
-        head->value[1] != endpoint->rank || head->value[2] != count || head->value[3] != -1 ||
-        head->sent_ns > endpoint->transport->now_ns(endpoint) || head->sent_ns <= 0) {
+        head->value[1] != endpoint->rank || head->value[2] != count || head->value[3] != -1) {
         return error_set(err, STATUS_BACKEND, "message %d of rank %d has another head", microbatch,
                          from);
     }

@@ -139,8 +139,8 @@ static status body(exec_endpoint *endpoint, void *context, error_message *err)
     (void)context;
     rank_state state = {.endpoint = endpoint};
     TRY(multigpu_open(endpoint->rank, endpoint->rank_count, &state.kernels, err));
-    status result = state.kernels->table->allocate(state.kernels, COUNT * sizeof(float),
-                                                   &state.device_values, err);
+    state.device_values = state.kernels->table->allocate(state.kernels, COUNT * sizeof(float));
+    status result = state.kernels->table->check(state.kernels, err);
     if (result == STATUS_OK) result = play(&state, err);
     if (result != STATUS_OK) exec_endpoint_abandon(endpoint);
     state.kernels->table->release(state.kernels, state.device_values);

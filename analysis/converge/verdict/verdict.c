@@ -153,7 +153,7 @@ static void write_case(const ana_case_plan *plan, const ana_verdict_case *tried,
     if (tried->example.layer_count > 0) {
         ana_instance_write(&tried->example, writer);
     } else {
-        json_write_null(writer);
+        json_put_null(writer, NULL);
     }
     json_end_object(writer);
 }

@@ -199,7 +199,6 @@ void exec_cuda_fill_elements(exec_kernel_table *table)
 {
     table->copy = quick<&exec_kernel_table::copy>::over_rows;
     table->to_values = quick<&exec_kernel_table::to_values>::enqueue;
-    table->to_floats = quick<&exec_kernel_table::to_floats>::enqueue;
     table->add = quick<&exec_kernel_table::add>::over_rows;
     table->add_floats = quick<&exec_kernel_table::add_floats>::enqueue;
     table->gelu = quick<&exec_kernel_table::gelu>::over_rows;
