@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The sampled iterations of a run, held in memory one after the other: read once, then looked at
-// by every part of a diagnosis and played by every row.
+// The sampled iterations of a run, held in memory one after the other: looked at by every part of
+// a diagnosis and played by every row.
 //
 // Between two samples nothing is known. A player that held the last sample would see noise that
 // stands still, and let balancers win from it; here every sample is an iteration of its own that
@@ -39,7 +39,8 @@ typedef struct ana_series {
                             // over the microbatches
 } ana_series;
 
-/// Reads a source from iteration 0 to iteration_count - 1.
+/// Reads a source from iteration 0 to iteration_count - 1, once to count the samples and once more
+/// to keep them.
 ///
 /// Samples beyond count_max, or 256 MiB of costs, are thinned out evenly: every second one goes, as
 /// often as needed.
