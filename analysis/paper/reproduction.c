@@ -85,7 +85,7 @@ status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void 
     return STATUS_OK;
 }
 
-enum { LINE_COLUMNS = 118 };
+enum { LINE_COLUMNS = 118, INPUTS_MAX = 32 };
 
 /// "-" where a number is not known.
 static const char *number_text(double number, char out[24])
@@ -111,16 +111,18 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
 
 static void print_inputs(json_value experiment, text_buffer *out)
 {
-    const json_value first = json_element(json_member(experiment, "inputs"), 0);
+    json_value inputs[INPUTS_MAX];
+    const int count = ana_paper_list(json_member(experiment, "inputs"), INPUTS_MAX, inputs);
     int width = 0;
-    for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        const int length = (int)strlen(ana_paper_element_text(input, 0));
+    for (int input = 0; input < count; input++) {
+        const int length = (int)strlen(ana_paper_element_text(inputs[input], 0));
         if (length > width) width = length;
     }
     text_append(out, "  inputs\n");
-    for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        text_format(out, "    %-*s  %s [%s]\n", width, ana_paper_element_text(input, 0),
-                    ana_paper_element_text(input, 1), ana_paper_element_text(input, 2));
+    for (int input = 0; input < count; input++) {
+        text_format(out, "    %-*s  %s [%s]\n", width, ana_paper_element_text(inputs[input], 0),
+                    ana_paper_element_text(inputs[input], 1),
+                    ana_paper_element_text(inputs[input], 2));
     }
 }
 

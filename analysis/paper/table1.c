@@ -263,26 +263,6 @@ static status add_memory(table1 *table, error_message *err)
     return STATUS_OK;
 }
 
-/// What the head alone would be worth: the even split of dense attention over the tuned one.
-static status add_head(table1 *table, error_message *err)
-{
-    const char *const change = "{\"model\":\"gpt-dynmo\",\"dynamism\":null,\"balancing\":["
-                               "{\"balancer\":\"even\"},{\"balancer\":\"tuned\"}]}";
-    ana_trial trial;
-    TRY(ana_trial_play("table1", &change, 1, &trial, err));
-    const ana_trial_row *even = ana_trial_find(&trial, "even");
-    const ana_trial_row *tuned = ana_trial_find(&trial, "tuned");
-    if (even == NULL || tuned == NULL) {
-        return error_set(err, STATUS_INFEASIBLE, "table1: no plan fits");
-    }
-    const ana_interval head =
-        ana_interval_of((double)even->result.total_ns / (double)tuned->result.total_ns);
-    ana_rows_add(table->rows, "static tuning of the head alone, 24 layers, 8 GPUs", &head,
-                 "even (Megatron), dense flash attention",
-                 "More than all of the published speed-up; it is not in the other rows.");
-    return STATUS_OK;
-}
-
 status ana_play_table1(ana_rows *rows, json_value published, error_message *err)
 {
     table1 table = {.rows = rows};
@@ -305,6 +285,5 @@ status ana_play_table1(ana_rows *rows, json_value published, error_message *err)
     add_errors(&table, "mean error of samples per second", &rate_errors,
                "The paper's runs slow down by less than twice from 24 to 56 layers, and from 8 to "
                "2 GPUs by more than this schedule does.");
-    TRY(add_memory(&table, err));
-    return add_head(&table, err);
+    return add_memory(&table, err);
 }
