@@ -24,6 +24,7 @@ status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph, arena *
     TRY(ana_scheme_check(scheme, graph, err));
     if (scheme->has_links) TRY(ana_graph_link(graph, memory, &made.links, err));
     made.load = arena_array(memory, (size_t)graph->node_count, sizeof *made.load);
+    made.sorted = arena_array(memory, (size_t)graph->node_count, sizeof *made.sorted);
     if (scheme->prepare != NULL) made.state = scheme->prepare(&made, memory);
     *run = made;
     return STATUS_OK;
