@@ -2,6 +2,7 @@
 
 #include "balance/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -126,8 +127,10 @@ typedef struct axis {
 
 static double number_or(json_value object, const char *key, double fallback)
 {
+    const json_value member = json_member(object, key);
     double number = fallback;
-    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    // To read what is missing fails, and a failure finds its way through the whole document.
+    if (!json_is_missing(member)) (void)json_double(member, -1e300, 1e300, &number, NULL);
     return number;
 }
 
@@ -153,8 +156,9 @@ static void append_points(json_value answer, const axis *x, const axis *y, int k
     text_format(settings, "$%s << EOD\n", blocks[kind]);
     for (json_value point = json_element(json_member(answer, "points"), 0);
          point.node != NULL && dot_count < DOTS_MAX; point = json_next(point)) {
+        const json_value pareto = json_member(point, "pareto");
         bool is_pareto = false;
-        (void)json_bool(json_member(point, "pareto"), &is_pareto, NULL);
+        if (!json_is_missing(pareto)) (void)json_bool(pareto, &is_pareto, NULL);
         const double length = number_or(point, x->key, 0) / x->unit;
         const bool is_reference = number_or(point, "point", -1) == reference;
         if (length <= 0 || (kind == 2 ? !is_reference : kind != (int)is_pareto)) continue;
@@ -276,16 +280,30 @@ void ana_page_end(text_buffer *out)
     text_append(out, "</body></html>\n");
 }
 
+static void append_fact(const char *name, const char *value, text_buffer *out)
+{
+    if (value == NULL) return;
+    text_format(out, "<tr><td>%s</td><td class=\"text\">", name);
+    text_append_escaped(out, value);
+    text_append(out, "</td></tr>\n");
+}
+
 static void append_provenance(const ana_recorded *recorded, text_buffer *out)
 {
-    const ana_report_fact *facts = recorded->provenance;
+    const trace_run_info *info = &recorded->info;
     text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
-    for (int fact = 0; fact < recorded->provenance_count; fact++) {
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, facts[fact].name);
-        text_append(out, "</td><td class=\"text\">");
-        text_append_escaped(out, facts[fact].value);
-        text_append(out, "</td></tr>\n");
+    append_fact("command", info->command_line, out);
+    append_fact("dynmo", info->tool_version, out);
+    append_fact("host", info->host, out);
+    append_fact("started", info->started_at, out);
+    append_fact("finished", info->finished_at, out);
+    for (int file = 0; file < recorded->input_count; file++) {
+        const trace_input_file *input = &recorded->inputs[file];
+        text_buffer value = {0};
+        text_format(&value, "%s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")", input->path,
+                    input->bytes, input->hash);
+        append_fact("input", value.bytes, out);
+        text_free(&value);
     }
     text_append(out, "</tbody></table>\n");
 }
