@@ -3,7 +3,6 @@
 #include "analysis/paper/rows.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 extern const embedded_file ana_paper_experiments[];
@@ -88,23 +87,17 @@ status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void 
 enum { LINE_COLUMNS = 118, INPUTS_MAX = 32 };
 
 /// "-" where a number is not known.
-static const char *number_text(double number, char out[24])
+static text_words number_text(double number)
 {
-    if (isnan(number)) {
-        snprintf(out, 24, "-");
-    } else {
-        snprintf(out, 24, "%.3f", number);
-    }
-    return out;
+    return text_wording(isnan(number) ? "-" : "%.3f", number);
 }
 
 static void print_row(const ana_reproduced *row, int width, text_buffer *out)
 {
-    char text[5][24];
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
-                number_text(row->published, text[0]), number_text(row->simulated, text[1]),
-                number_text(row->low, text[2]), number_text(row->high, text[3]),
-                number_text(row->bound, text[4]), agreement_names[row->agreement], outcome_of(row),
+                number_text(row->published).text, number_text(row->simulated).text,
+                number_text(row->low).text, number_text(row->high).text,
+                number_text(row->bound).text, agreement_names[row->agreement], outcome_of(row),
                 row->baseline);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }

@@ -146,18 +146,26 @@ static status play_table(table1 *table, ana_interval *spread, error_message *err
     return STATUS_OK;
 }
 
+/// Adds the error of a prediction to the sum and largest of others.
+static void add_error(double predicted, double published, ana_interval *errors)
+{
+    const double error = fabs(predicted / published - 1);
+    errors->value += error;
+    errors->high = fmax(errors->high, error);
+    errors->count++;
+}
+
 /// Adds a number of a cell; one that was not set by it counts as an error of what is predicted.
 static void add_number(table1 *table, const char *quantity, const ana_interval *number,
                        double published, bool is_set, const char *baseline, ana_interval *errors)
 {
     ana_reproduced *row = ana_rows_add(table->rows, quantity, number, baseline, "");
     row->published = published;
-    if (is_set) row->agreement = ANA_AGREEMENT_CALIBRATED;
-    if (is_set) return;
-    const double error = fabs(number->value / published - 1);
-    errors->value += error;
-    errors->high = fmax(errors->high, error);
-    errors->count++;
+    if (is_set) {
+        row->agreement = ANA_AGREEMENT_CALIBRATED;
+    } else {
+        add_error(number->value, published, errors);
+    }
 }
 
 /// Adds the four rows of a row of the table.
@@ -204,10 +212,7 @@ static void add_constant(table1 *table)
     for (int index = 0; index < table->count; index++) {
         const cell *at = &table->cells[index];
         if (at->layer_count == CALIBRATION_LAYERS || at->speed_up <= 0) continue;
-        const double error = fabs(constant / at->speed_up - 1);
-        errors.value += error;
-        errors.high = fmax(errors.high, error);
-        errors.count++;
+        add_error(constant, at->speed_up, &errors);
     }
     errors.value /= errors.count;
     ana_rows_add(table->rows, "mean error of speed-ups, were all as with 24 layers", &errors,
