@@ -36,12 +36,6 @@ static void widen(range *over, double change, bool departs)
     over->departing_count += departs;
 }
 
-static bool departs_together(const range *over, double tolerance)
-{
-    return over->count > 0 && over->departing_count == over->count &&
-           (1 + over->largest) <= (1 + tolerance) * (1 + over->smallest);
-}
-
 /// The quantities that tell how fast ranks are: op times, or their sums where these are missing.
 static ana_check_group speed_group(const ana_check *check)
 {
@@ -167,7 +161,9 @@ typedef struct subset {
 static bool is_alike(const ana_check *check, const subset *of, const range *these,
                      const range *others)
 {
-    if (!departs_together(these, check->options.tolerance)) return false;
+    if (these->count == 0 || these->departing_count < these->count) return false;
+    const double factor_max = (1 + check->options.tolerance) * (1 + these->smallest);
+    if (!(1 + these->largest <= factor_max)) return false;
     if (others->departing_count > 0) return false;
     if (of->cause == ANA_CHECK_CAUSE_KIND) {
         return speed_group(check) == ANA_CHECK_OP && these->count > 1;

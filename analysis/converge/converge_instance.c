@@ -13,6 +13,7 @@ typedef struct walk {
     ana_instance counts;
     double potential; // now
     double spread;    // now
+    double value;     // of the two the one that stops
 } walk;
 
 static void look(walk *at)
@@ -20,12 +21,7 @@ static void look(walk *at)
     const int nodes = at->run->graph->node_count;
     at->potential = ana_loads_potential(at->run->load, nodes, at->run->sorted);
     at->spread = ana_loads_spread(at->run->load, nodes);
-}
-
-static bool has_stopped(const walk *at)
-{
-    const double value = at->question->stop == ANA_STOP_PHI ? at->potential : at->spread;
-    return value <= at->question->gamma;
+    at->value = at->question->stop == ANA_STOP_PHI ? at->potential : at->spread;
 }
 
 /// A round is good by how much the potential drops over the spread before it.
@@ -49,8 +45,7 @@ static status check_limit(const walk *at, double limit, error_message *err)
     return error_set(err, STATUS_INFEASIBLE,
                      "%s on %s of %d nodes: %s is still %.6g after %lld rounds; --gamma is %.6g",
                      at->run->scheme->name, ana_graph_names[at->run->graph->kind],
-                     at->run->graph->node_count, ana_stop_names[at->question->stop],
-                     at->question->stop == ANA_STOP_PHI ? at->potential : at->spread,
+                     at->run->graph->node_count, ana_stop_names[at->question->stop], at->value,
                      (long long)at->run->round, at->question->gamma);
 }
 
@@ -74,7 +69,7 @@ status ana_instance_play(ana_scheme_run *run, const ana_instance_question *quest
     begin(&at, instance);
     const double folds = log(at.potential / question->gamma) + 40;
     const double limit = 400 * nodes * nodes * folds;
-    while (!has_stopped(&at)) {
+    while (!(at.value <= question->gamma)) {
         TRY(check_limit(&at, limit, err));
         play_round(&at);
     }
