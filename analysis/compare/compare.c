@@ -90,7 +90,8 @@ static status play_row(const ana_setup *setup, const ana_listener *listener,
                        error_message *err)
 {
     row->course = (ana_course){.memory = memory};
-    ana_splits_init(&row->splits, setup->stage_count / setup->machine.rank_count, memory);
+    row->splits = (ana_splits){.memory = memory,
+                               .chunk_count = setup->stage_count / setup->machine.rank_count};
     player playing = {.listener = listener, .row = row};
     const bal_record_sink sink = {
         .context = &playing, .wants_timeline = wants_timeline, .put = put_iteration};

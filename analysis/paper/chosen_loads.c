@@ -20,14 +20,16 @@ typedef struct chosen_loads {
 
 static chosen_loads read_loads(json_value row)
 {
-    chosen_loads made = {.schedule = ana_paper_text(row, "schedule"),
-                         .stage_count = (int)ana_paper_number(row, "stages"),
-                         .microbatch_count = (int)ana_paper_number(row, "microbatches")};
+    chosen_loads made = {.schedule = ana_paper_text(json_member(row, "schedule")),
+                         .stage_count = (int)ana_paper_number(json_member(row, "stages")),
+                         .microbatch_count =
+                             (int)ana_paper_number(json_member(row, "microbatches"))};
     json_value run = json_element(json_member(row, "layers"), 0);
     for (; run.node != NULL; run = json_next(run)) {
-        const int end = made.layer_count + (int)ana_paper_element(run, 0);
+        const int end = made.layer_count + (int)ana_paper_number(json_element(run, 0));
         while (made.layer_count < end && made.layer_count < LAYERS_MAX) {
-            made.load_ns[made.layer_count++] = llround(ana_paper_element(run, 1) * NS_OF_LOAD);
+            made.load_ns[made.layer_count++] =
+                llround(ana_paper_number(json_element(run, 1)) * NS_OF_LOAD);
         }
     }
     return made;
@@ -122,10 +124,11 @@ status ana_play_chosen_loads(ana_rows *rows, json_value row, error_message *err)
     TRY(play_both(&chosen, rows->memory, numbers, err));
     for (int number = 0; number < 3; number++) {
         const ana_interval interval = ana_interval_of(numbers[number]);
-        const char *quantity = arena_format(rows->memory, "%s%s, of chosen loads",
-                                            ana_paper_text(row, "prefix"), quantities[number]);
-        ana_rows_add(rows, quantity, &interval, ana_paper_text(row, "baseline"),
-                     number == 0 ? ana_paper_text(row, "note") : "")
+        const char *quantity =
+            arena_format(rows->memory, "%s%s, of chosen loads",
+                         ana_paper_text(json_member(row, "prefix")), quantities[number]);
+        ana_rows_add(rows, quantity, &interval, ana_paper_text(json_member(row, "baseline")),
+                     number == 0 ? ana_paper_text(json_member(row, "note")) : "")
             ->agreement = ANA_AGREEMENT_CONSISTENT;
     }
     return STATUS_OK;

@@ -54,9 +54,7 @@ static json_value member_of(const playing *at, const char *key)
 
 static const char *text_of(const playing *at, const char *key)
 {
-    const char *text = "";
-    (void)json_string(member_of(at, key), &text, NULL);
-    return text;
+    return ana_paper_text(member_of(at, key));
 }
 
 /// A change as ana_trial_play takes it; NULL: nothing.
@@ -123,12 +121,13 @@ static status make_number(playing *at, error_message *err)
         ana_interval_add(&number.bound, value / (double)trial.bound_ns);
         if (!json_is_missing(over)) {
             if (further != NULL) TRY(play(at, range, further, &trial, err));
-            TRY(find_row(at, &trial, ana_paper_text(over, "row"), &row, err));
-            value /= measure_of(ana_paper_text(over, "measure"), row);
+            TRY(find_row(at, &trial, ana_paper_text(json_member(over, "row")), &row, err));
+            value /= measure_of(ana_paper_text(json_member(over, "measure")), row);
             if (range == 0) fits = row->result.fits;
         }
         if (!json_is_missing(scale)) {
-            value = value * ana_paper_element(scale, 0) / ana_paper_element(scale, 1);
+            value = value * ana_paper_number(json_element(scale, 0)) /
+                    ana_paper_number(json_element(scale, 1));
         }
         number.of_range[range] = value;
         ana_interval_add(&number.total, value);
@@ -249,9 +248,9 @@ static status make_bubble_after(playing *at, error_message *err)
 static status make_identity(playing *at, error_message *err)
 {
     (void)err;
-    const ana_interval value = ana_interval_of(ana_paper_number(at->row, "value"));
+    const ana_interval value = ana_interval_of(ana_paper_number(json_member(at->row, "value")));
     ana_reproduced *row = add_number(at, &value);
-    row->bound = ana_paper_number(at->row, "bound");
+    row->bound = ana_paper_number(json_member(at->row, "bound"));
     row->agreement = isnan(value.value) ? ANA_AGREEMENT_PREDICTED : ANA_AGREEMENT_CONSISTENT;
     return STATUS_OK;
 }
@@ -289,8 +288,8 @@ static status calibrate(const playing *at, int range, double wanted, calibrated 
     enum { STEPS = 10, ENDS = 8 };
     calibrated low;
     calibrated high;
-    TRY(try_value(at, range, ana_paper_number(at->row, "low"), &low, err));
-    TRY(try_value(at, range, ana_paper_number(at->row, "high"), &high, err));
+    TRY(try_value(at, range, ana_paper_number(json_member(at->row, "low")), &low, err));
+    TRY(try_value(at, range, ana_paper_number(json_member(at->row, "high")), &high, err));
     for (int step = 0; step < ENDS && isnan(high.reached); step++) {
         TRY(try_value(at, range, (low.value + high.value) / 2, &high, err));
     }
@@ -459,7 +458,7 @@ static status make_kernel(playing *at, error_message *err)
 {
     (void)err;
     const model_kernel_speed *speeds = &model_kernel_speed_sputnik_a100;
-    const double sparsity = ana_paper_number(at->row, "sparsity");
+    const double sparsity = ana_paper_number(json_member(at->row, "sparsity"));
     ana_interval value = ana_interval_of(model_kernel_speed_at(speeds, 1 - sparsity));
     if (isnan(sparsity)) {
         int above = 1;
@@ -481,7 +480,7 @@ static status make_kernel(playing *at, error_message *err)
 static status make_over_factor(playing *at, error_message *err)
 {
     (void)err;
-    const double factor = ana_paper_number(at->row, "factor");
+    const double factor = ana_paper_number(json_member(at->row, "factor"));
     const ana_interval *total = &at->speed_up.total;
     const ana_interval over = {
         .value = total->value / factor, .low = total->low / factor, .high = total->high / factor};
@@ -558,7 +557,8 @@ status ana_experiment_play(json_value experiment, ana_rows *rows, error_message 
 {
     rows->experiment = experiment;
     playing at = {.rows = rows,
-                  .is_static = strcmp(ana_paper_text(experiment, "against"), "static") == 0,
+                  .is_static =
+                      strcmp(ana_paper_text(json_member(experiment, "against")), "static") == 0,
                   .common = change_of(rows, json_member(experiment, "change")),
                   .row = json_element(json_member(experiment, "rows"), 0)};
     for (; at.row.node != NULL; at.row = json_next(at.row)) {

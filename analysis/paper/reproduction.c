@@ -33,7 +33,7 @@ status ana_reproduction_open(const char *const *names, int name_count, arena *me
     const json_value all = json_member(root, "experiments");
     const int count = json_count(all);
     for (int index = 0; index < count; index++) {
-        known[index] = ana_paper_text(json_element(all, index), "name");
+        known[index] = ana_paper_text(json_member(json_element(all, index), "name"));
     }
     for (int name = 0; name < name_count; name++) {
         const int found = text_find(names[name], known, count);
@@ -57,12 +57,13 @@ static const char *reason_of(json_value experiment, const ana_reproduced *row)
 {
     const json_value because = json_member(experiment, "because");
     if (strcmp(outcome_of(row), "disagrees") != 0) return "";
-    if (!json_is_array(because)) return ana_paper_text(experiment, "because");
+    if (!json_is_array(because)) return ana_paper_text(json_member(experiment, "because"));
     json_value pair = json_element(because, 0);
-    while (pair.node != NULL && strstr(row->quantity, ana_paper_element_text(pair, 0)) == NULL) {
+    while (pair.node != NULL &&
+           strstr(row->quantity, ana_paper_text(json_element(pair, 0))) == NULL) {
         pair = json_next(pair);
     }
-    return pair.node != NULL ? ana_paper_element_text(pair, 1) : "";
+    return pair.node != NULL ? ana_paper_text(json_element(pair, 1)) : "";
 }
 
 status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void *context),
@@ -108,14 +109,15 @@ static void print_inputs(json_value experiment, text_buffer *out)
     const int count = ana_paper_list(json_member(experiment, "inputs"), INPUTS_MAX, inputs);
     int width = 0;
     for (int input = 0; input < count; input++) {
-        const int length = (int)strlen(ana_paper_element_text(inputs[input], 0));
+        const int length = (int)strlen(ana_paper_text(json_element(inputs[input], 0)));
         if (length > width) width = length;
     }
     text_append(out, "  inputs\n");
     for (int input = 0; input < count; input++) {
-        text_format(out, "    %-*s  %s [%s]\n", width, ana_paper_element_text(inputs[input], 0),
-                    ana_paper_element_text(inputs[input], 1),
-                    ana_paper_element_text(inputs[input], 2));
+        text_format(out, "    %-*s  %s [%s]\n", width,
+                    ana_paper_text(json_element(inputs[input], 0)),
+                    ana_paper_text(json_element(inputs[input], 1)),
+                    ana_paper_text(json_element(inputs[input], 2)));
     }
 }
 
@@ -148,9 +150,9 @@ static void print_reasons(const ana_reproduction *reproduction, const char *name
 static void print_experiment(const ana_reproduction *reproduction, json_value experiment,
                              text_buffer *out)
 {
-    const char *name = ana_paper_text(experiment, "name");
+    const char *name = ana_paper_text(json_member(experiment, "name"));
     const int width = quantity_width(reproduction);
-    text_format(out, "%s: %s\n", name, ana_paper_text(experiment, "summary"));
+    text_format(out, "%s: %s\n", name, ana_paper_text(json_member(experiment, "summary")));
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, "quantity",
                 "published", "simulated", "low", "high", "bound", "agreement", "outcome",
                 "against");

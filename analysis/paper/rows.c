@@ -6,32 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *ana_paper_text(json_value object, const char *key)
+const char *ana_paper_text(json_value value)
 {
     const char *text = "";
-    (void)json_string(json_member(object, key), &text, NULL);
+    (void)json_string(value, &text, NULL);
     return text;
 }
 
-double ana_paper_number(json_value object, const char *key)
+double ana_paper_number(json_value value)
 {
     double number = NAN;
-    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    (void)json_double(value, -1e300, 1e300, &number, NULL);
     return number;
-}
-
-double ana_paper_element(json_value array, int index)
-{
-    double number = NAN;
-    (void)json_double(json_element(array, index), -1e300, 1e300, &number, NULL);
-    return number;
-}
-
-const char *ana_paper_element_text(json_value array, int index)
-{
-    const char *text = "";
-    (void)json_string(json_element(array, index), &text, NULL);
-    return text;
 }
 
 int ana_paper_list(json_value list, int most, json_value *elements)
@@ -71,8 +57,8 @@ double ana_rows_published(const ana_rows *rows, const char *quantity)
         json_value entry = json_element(json_member(rows->experiment, "published"), 0);
         if (comma != name) *comma = '\0';
         for (; entry.node != NULL; entry = json_next(entry)) {
-            if (strcmp(ana_paper_element_text(entry, 0), name) != 0) continue;
-            return ana_paper_element(entry, 1);
+            if (strcmp(ana_paper_text(json_element(entry, 0)), name) != 0) continue;
+            return ana_paper_number(json_element(entry, 1));
         }
     }
     return NAN;
@@ -83,7 +69,7 @@ ana_reproduced *ana_rows_add(ana_rows *rows, const char *quantity, const ana_int
 {
     assert(rows->count < ANA_ROWS_MAX);
     ana_reproduced *row = &rows->rows[rows->count++];
-    *row = (ana_reproduced){.experiment = ana_paper_text(rows->experiment, "name"),
+    *row = (ana_reproduced){.experiment = ana_paper_text(json_member(rows->experiment, "name")),
                             .quantity = quantity,
                             .published = ana_rows_published(rows, quantity),
                             .simulated = number->value,

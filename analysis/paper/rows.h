@@ -16,12 +16,10 @@ typedef struct ana_rows {
     int count;
 } ana_rows;
 
-/// What experiments.json, which is part of the program and complete, has under a key; "" and NAN
+/// What experiments.json, which is part of the program and complete, has at a place; "" and NAN
 /// where it has nothing.
-const char *ana_paper_text(json_value object, const char *key);
-double ana_paper_number(json_value object, const char *key);
-double ana_paper_element(json_value array, int index);
-const char *ana_paper_element_text(json_value array, int index);
+const char *ana_paper_text(json_value value);
+double ana_paper_number(json_value value);
 
 /// The elements of a list, at most so many (asserted); in the place of a name stand those of the
 /// list that the file has under it. @return how many

@@ -37,12 +37,12 @@ static void read_table(json_value table, table1 *made)
     for (; row.node != NULL; row = json_next(row)) {
         assert(made->count < CELLS_MAX);
         cell *at = &made->cells[made->count++];
-        at->layer_count = (int)ana_paper_element(row, 0);
-        at->gpu_count = (int)ana_paper_element(row, 1);
+        at->layer_count = (int)ana_paper_number(json_element(row, 0));
+        at->gpu_count = (int)ana_paper_number(json_element(row, 1));
         for (int method = 0; method < METHODS; method++) {
-            at->published[method] = ana_paper_element(row, 2 + method);
+            at->published[method] = ana_paper_number(json_element(row, 2 + method));
         }
-        at->speed_up = ana_paper_element(row, 2 + METHODS);
+        at->speed_up = ana_paper_number(json_element(row, 2 + METHODS));
     }
 }
 

@@ -10,16 +10,6 @@ enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000, DOTS_MAX = 20000 };
 
 const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "bubble", "pareto"};
 
-/// What stands below each picture.
-static const char *const captions[ANA_FIGURE_COUNT] = {
-    [ANA_FIGURE_TIMELINE] =
-        "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
-        "the input gradient; W: backward for the weight gradient; BW: both. White is idle.",
-    [ANA_FIGURE_BUBBLE] = "Share of all ranks' time that is idle. Iterations count from the first "
-                          "one that was replayed.",
-    [ANA_FIGURE_PARETO] = "Every point of the study. Nothing beats the Pareto set in everything.",
-};
-
 /// The ops of a timeline as a data block for the timeline script, and its title.
 static void append_panel(const ana_timeline *timeline, int panel, text_buffer *settings)
 {
@@ -83,8 +73,9 @@ static status draw_timeline(const ana_report *report, text_buffer *svg, error_me
 }
 
 /// Draws the bubbles of every series, thinned to what a picture can show.
-static status draw_bubbles(const ana_recorded *recorded, text_buffer *svg, error_message *err)
+static status draw_bubbles(const ana_report *report, text_buffer *svg, error_message *err)
 {
+    const ana_recorded *recorded = report->recorded;
     text_buffer settings = {0};
     text_buffer titles = {0};
     int shown = 0;
@@ -169,7 +160,7 @@ static void append_points(json_value answer, const axis *x, const axis *y, int k
 }
 
 /// Every point: time against cost, GPU-hours or memory.
-static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_message *err)
+static status draw_points(const ana_report *report, text_buffer *svg, error_message *err)
 {
     static const axis times[] = {{"train_s", "hours of the whole training", 3600},
                                  {"iteration_ns", "ms of an iteration", 1e6}};
@@ -177,7 +168,7 @@ static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_
         {"cost", "cost of the whole training", 1},
         {"gpu_hours", "GPU-hours of the whole training", 1},
         {"peak_memory_bytes", "memory of the fullest rank, GiB", 1024.0 * 1024 * 1024}};
-    const json_value answer = recorded->answer;
+    const json_value answer = report->recorded->answer;
     if (json_is_missing(answer)) return STATUS_OK;
     const json_value points = json_member(answer, "points");
     const axis *x = choose(points, times, 2);
@@ -192,17 +183,26 @@ static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_
     return drawn;
 }
 
+/// How each picture is drawn, and what stands below it.
+static const struct {
+    status (*draw)(const ana_report *report, text_buffer *svg, error_message *err);
+    const char *caption;
+} figures[ANA_FIGURE_COUNT] = {
+    [ANA_FIGURE_TIMELINE] =
+        {draw_timeline,
+         "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
+         "the input gradient; W: backward for the weight gradient; BW: both. White is idle."},
+    [ANA_FIGURE_BUBBLE] = {draw_bubbles,
+                           "Share of all ranks' time that is idle. Iterations count from the first "
+                           "one that was replayed."},
+    [ANA_FIGURE_PARETO] = {draw_points, "Every point of the study. Nothing beats the Pareto set in "
+                                        "everything."},
+};
+
 status ana_report_figure(const ana_report *report, ana_figure figure, text_buffer *svg,
                          error_message *err)
 {
-    switch (figure) {
-    case ANA_FIGURE_TIMELINE:
-        return draw_timeline(report, svg, err);
-    case ANA_FIGURE_BUBBLE:
-        return draw_bubbles(report->recorded, svg, err);
-    default:
-        return draw_points(report->recorded, svg, err);
-    }
+    return figures[figure].draw(report, svg, err);
 }
 
 void ana_page_begin(const char *title, text_buffer *out)
@@ -259,7 +259,7 @@ static status append_figures(const ana_report *report, text_buffer *out, error_m
         text_buffer svg = {0};
         drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
         if (drawn == STATUS_OK && svg.length > 0) {
-            ana_page_figure(svg.bytes, captions[figure], out);
+            ana_page_figure(svg.bytes, figures[figure].caption, out);
         }
         text_free(&svg);
     }
