@@ -2,10 +2,7 @@
 
 #include "sim/training_play.h"
 
-static int64_t distance_ns(int64_t one, int64_t other)
-{
-    return one > other ? one - other : other - one;
-}
+#include <stdlib.h>
 
 static void compare_op(ana_agreement *agreement, int iteration, int rank, bal_op op,
                        int64_t difference_ns)
@@ -27,8 +24,8 @@ static void compare_timelines(ana_agreement *agreement, int iteration, const bal
     const bal_schedule *schedule = executed->schedule;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const int64_t begin_ns = distance_ns(executed->begin_ns[op], predicted->begin_ns[op]);
-            const int64_t end_ns = distance_ns(executed->end_ns[op], predicted->end_ns[op]);
+            const int64_t begin_ns = llabs(executed->begin_ns[op] - predicted->begin_ns[op]);
+            const int64_t end_ns = llabs(executed->end_ns[op] - predicted->end_ns[op]);
             compare_op(agreement, iteration, rank, schedule->ops[op],
                        begin_ns > end_ns ? begin_ns : end_ns);
         }

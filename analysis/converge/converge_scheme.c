@@ -2,6 +2,7 @@
 
 #include "analysis/converge/converge_graph.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *
     run->coins = *coins;
     run->round = 0;
     memmove(run->load, load, (size_t)nodes * sizeof *load);
-    if (run->graph->kind == ANA_GRAPH_DYNAMIC) ana_loads_sort(run->load, nodes);
+    if (run->graph->kind == ANA_GRAPH_DYNAMIC) gsl_sort(run->load, 1, (size_t)nodes);
     if (run->scheme->begin != NULL) run->scheme->begin(run);
 }
 

@@ -31,7 +31,7 @@ typedef struct ana_series {
     int count;        // T: iterations that are kept, >= 1
     int sample_count; // iterations for which the source has costs of its own
     int stride;       // every stride-th of them is kept, from the first on
-    int first, last;  // iterations of the first and the last sample
+    int last;         // iteration of the last sample; the first is 0
     bool announces_changes;
     int *iteration;         // [count] of the run
     bal_layer_costs *costs; // [count] as the source gave them
@@ -250,8 +250,7 @@ typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
     ana_diagnosis_options options;
     const ana_series *series;
-    double spacing;   // iterations of the run that one of the series stands for
-    bool has_columns; // microbatches apart
+    double spacing; // iterations of the run that one of the series stands for
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study
     int baseline;             // row of the better of `even` and `tuned`, which gains are over

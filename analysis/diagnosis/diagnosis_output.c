@@ -66,7 +66,7 @@ static void print_head(const ana_diagnosis *of, text_buffer *out)
                 series->layer_count, setup->stage_count, setup->study->run.schedule,
                 setup->microbatch_count);
     text_format(out, "%d iterations sampled, of %d to %d", series->sample_count,
-                series->first + setup->first_iteration, series->last + setup->first_iteration);
+                setup->first_iteration, series->last + setup->first_iteration);
     if (of->spacing > 1) {
         text_format(out, "; each of %d stands for %.4g", series->count, of->spacing);
     }
@@ -205,7 +205,7 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
                 "  Decided from what was recorded, and into a framework:\n"
                 "  dynmo plan --trace %s --iterations %d:%d --stages %d --balancer partition "
                 "--schedule %s --microbatches %d -o plan.json\n  ",
-                trace_path, of->series->first + of->setup->first_iteration,
+                trace_path, of->setup->first_iteration,
                 of->series->last + of->setup->first_iteration, of->setup->stage_count,
                 of->setup->study->run.schedule, of->setup->microbatch_count);
     ana_splits_print_export(of->setup->study->run.schedule, "plan.json", out);
@@ -249,10 +249,10 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "microbatches", setup->microbatch_count);
     json_put_int64(writer, "samples", series->sample_count);
     json_put_int64(writer, "iterations", series->count);
-    json_put_int64(writer, "first_iteration", series->first + setup->first_iteration);
+    json_put_int64(writer, "first_iteration", setup->first_iteration);
     json_put_int64(writer, "last_iteration", series->last + setup->first_iteration);
     put_ratio(writer, "spacing", of->spacing);
-    json_put_bool(writer, "microbatches_known", of->has_columns);
+    json_put_bool(writer, "microbatches_known", series->costs[0].microbatch_count > 1);
     json_put_bool(writer, "state_known", of->evidence.knows_state);
 }
 
