@@ -66,17 +66,20 @@ text_words ana_check_percent(double change)
 static status check_shapes(const ana_observed *plan, const ana_observed *measured,
                            error_message *err)
 {
+    const bal_plan *one = &plan->plans[0];
+    const bal_plan *other = &measured->plans[0];
+    const int stages = one->rank_count * one->chunk_count;
+    const int other_stages = other->rank_count * other->chunk_count;
     const struct {
         const char *what;
         int plan;
         int measured;
     } counts[] = {
-        {"layers", plan->layer_count, measured->layer_count},
-        {"microbatches", plan->microbatch_count, measured->microbatch_count},
-        {"stages", plan->plans[0].rank_count * plan->chunk_count,
-         measured->plans[0].rank_count * measured->chunk_count},
-        {"chunks per rank", plan->chunk_count, measured->chunk_count},
-        {"replicas", plan->replica_count, measured->replica_count},
+        {"layers", one->first_layer[stages], other->first_layer[other_stages]},
+        {"microbatches", one->microbatch_count, other->microbatch_count},
+        {"stages", stages, other_stages},
+        {"chunks per rank", one->chunk_count, other->chunk_count},
+        {"replicas", one->data_parallel, other->data_parallel},
     };
     for (size_t each = 0; each < sizeof counts / sizeof counts[0]; each++) {
         if (counts[each].plan == counts[each].measured) continue;
@@ -85,24 +88,10 @@ static status check_shapes(const ana_observed *plan, const ana_observed *measure
                          counts[each].plan, counts[each].what, plan->source, counts[each].measured,
                          measured->source);
     }
-    if (strcmp(plan->schedule, measured->schedule) == 0) return STATUS_OK;
+    if (strcmp(one->schedule, other->schedule) == 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "not the same training: schedule %.30s in %.150s, but %.30s in %.150s",
-                     plan->schedule, plan->source, measured->schedule, measured->source);
-}
-
-/// The sample of each row, or -1.
-static int *samples_by_row(const ana_observed *observed, arena *memory)
-{
-    const size_t count = (size_t)observed->iteration_count;
-    int *sample = arena_array(memory, count, sizeof *sample);
-    for (size_t row = 0; row < count; row++) {
-        sample[row] = -1;
-    }
-    for (int each = 0; each < observed->sample_count; each++) {
-        sample[observed->sample_row[each]] = each;
-    }
-    return sample;
+                     one->schedule, plan->source, other->schedule, measured->source);
 }
 
 static const bal_plan *plan_of_row(const ana_observed *observed, int row)
@@ -119,26 +108,22 @@ static void find_pairs(ana_check *check, arena *memory)
     const int fewest = plan->iteration_count < measured->iteration_count
                            ? plan->iteration_count
                            : measured->iteration_count;
-    const int *plan_samples = samples_by_row(plan, memory);
-    const int *measured_samples = samples_by_row(measured, memory);
     ana_check_pair *pairs = arena_array(memory, (size_t)fewest, sizeof *pairs);
     int count = 0;
     for (int one = 0, other = 0;
          one < plan->iteration_count && other < measured->iteration_count;) {
         const int planned = plan->iterations[one].iteration;
         const int found = measured->iterations[other].iteration;
-        if (planned == found) pairs[count++] = (ana_check_pair){one, other, 0, 0, false};
+        if (planned == found) pairs[count++] = (ana_check_pair){one, other, false};
         one += planned <= found;
         other += found <= planned;
     }
     check->is_paired = count > 0;
     for (; !check->is_paired && count < fewest; count++) {
-        pairs[count] = (ana_check_pair){count, count, 0, 0, false};
+        pairs[count] = (ana_check_pair){count, count, false};
     }
     for (int pair = 0; pair < count; pair++) {
         ana_check_pair *each = &pairs[pair];
-        each->plan_sample = plan_samples[each->plan_row];
-        each->measured_sample = measured_samples[each->measured_row];
         each->same_plan = ana_observed_is_same_plan(plan_of_row(plan, each->plan_row),
                                                     plan_of_row(measured, each->measured_row));
     }

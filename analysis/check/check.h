@@ -140,8 +140,6 @@ typedef struct ana_check_cause {
 typedef struct ana_check_pair {
     int plan_row; // index into iterations
     int measured_row;
-    int plan_sample; // index of the sample, or -1
-    int measured_sample;
     bool same_plan; // the same layers on the same ranks
 } ana_check_pair;
 

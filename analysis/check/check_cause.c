@@ -36,12 +36,6 @@ static void widen(range *over, double change, bool departs)
     over->departing_count += departs;
 }
 
-static bool departs_together(const range *over, double tolerance)
-{
-    return over->count > 0 && over->departing_count == over->count &&
-           (1 + over->largest) <= (1 + tolerance) * (1 + over->smallest);
-}
-
 /// The quantities that tell how fast ranks are: op times, or their sums where these are missing.
 static ana_check_group speed_group(const ana_check *check)
 {
@@ -111,9 +105,10 @@ static int add_changes(const ana_check *check, int pair, int rank, double *chang
 {
     const ana_observed *one = check->plan;
     const ana_observed *other = check->measured;
-    const bal_plan *placed = &one->plans[one->plan_of[check->pairs[pair].plan_row]];
-    const int64_t planned_row = (int64_t)check->pairs[pair].plan_sample * one->stage_count;
-    const int64_t measured_row = (int64_t)check->pairs[pair].measured_sample * other->stage_count;
+    const ana_check_pair *at = &check->pairs[pair];
+    const bal_plan *placed = &one->plans[one->plan_of[at->plan_row]];
+    const int64_t planned_row = (int64_t)one->sample_of[at->plan_row] * one->stage_count;
+    const int64_t measured_row = (int64_t)other->sample_of[at->measured_row] * other->stage_count;
     for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
         if (ana_observed_rank_of(placed, stage) != rank) continue;
         for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
@@ -135,8 +130,7 @@ static bool departs_under(const ana_check *check, int plan, int rank)
     double *changes = memory_array(most, sizeof *changes);
     int count = 0;
     for (int pair = check->warmup; pair < check->pair_count; pair++) {
-        const bool is_sampled = pairs[pair].plan_sample >= 0 && pairs[pair].measured_sample >= 0;
-        if (!pairs[pair].same_plan || !is_sampled) continue;
+        if (!pairs[pair].same_plan || !ana_check_is_sampled(check, &pairs[pair])) continue;
         if (check->plan->plan_of[pairs[pair].plan_row] != plan) continue;
         count = add_changes(check, pair, rank, changes, count);
     }
@@ -167,7 +161,9 @@ typedef struct subset {
 static bool is_alike(const ana_check *check, const subset *of, const range *these,
                      const range *others)
 {
-    if (!departs_together(these, check->options.tolerance)) return false;
+    if (these->count == 0 || these->departing_count < these->count) return false;
+    const double factor_max = (1 + check->options.tolerance) * (1 + these->smallest);
+    if (!(1 + these->largest <= factor_max)) return false;
     if (others->departing_count > 0) return false;
     if (of->cause == ANA_CHECK_CAUSE_KIND) {
         return speed_group(check) == ANA_CHECK_OP && these->count > 1;
@@ -305,7 +301,7 @@ static double op_effect(const ana_check *check)
             if (quantity->group != ANA_CHECK_OP || quantity->rank != rank) continue;
             if (quantity->count > 0) sum_ns += quantity->measured - quantity->planned;
         }
-        const double effect = sum_ns * check->plan->microbatch_count / iteration_ns;
+        const double effect = sum_ns * check->plan->plans[0].microbatch_count / iteration_ns;
         if (fabs(effect) > fabs(largest)) largest = effect;
     }
     return largest;

@@ -3,7 +3,6 @@
 #include "base/json.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static text_words value_of(const ana_check_quantity *quantity, double value)
 {
@@ -79,15 +78,6 @@ static const char *base_of(const ana_check_quantity *quantity)
     }
 }
 
-static void describe_number(const ana_check_quantity *quantity, char out[ANA_CHECK_LINE_BYTES])
-{
-    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s",
-             value_of(quantity, quantity->measured).text,
-             value_of(quantity, quantity->planned).text,
-             ana_check_percent(quantity->change.estimate).text, base_of(quantity),
-             interval_of(quantity).text);
-}
-
 /// A line of evidence, wrapped after its dash.
 static void print_evidence(const char *words, text_buffer *out)
 {
@@ -100,15 +90,14 @@ static void print_evidence(const char *words, text_buffer *out)
 static void print_first(const ana_check *check, text_buffer *out)
 {
     const ana_check_quantity *first = &check->quantities[check->first];
-    char words[ANA_CHECK_LINE_BYTES];
     text_format(out, "DEPARTS, first the %s from iteration %d on: ", first->name, first->since);
     if (first->is_number) {
-        describe_number(first, words);
-        text_append(out, words);
-        if (first->detail[0] != '\0') text_format(out, "; %s", first->detail);
-    } else {
-        text_append(out, first->detail);
+        text_format(out, "%s instead of %s, %s%s %s%s", value_of(first, first->measured).text,
+                    value_of(first, first->planned).text,
+                    ana_check_percent(first->change.estimate).text, base_of(first),
+                    interval_of(first).text, first->detail[0] != '\0' ? "; " : "");
     }
+    text_append(out, first->detail);
     text_format(out, "\nmost likely cause (%s): %s\n", ana_check_cause_names[check->cause.kind],
                 check->cause.summary);
     for (int line = 0; line < check->cause.evidence.count; line++) {

@@ -28,6 +28,9 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
 /// each of their layers.
 double ana_check_share_count(const ana_observed *plan);
 
+/// Whether both iterations of a pair are samples.
+bool ana_check_is_sampled(const ana_check *check, const ana_check_pair *pair);
+
 /// Decides about one quantity.
 ///
 /// @param changes   [count] in the order of iterations

@@ -13,7 +13,6 @@ enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
 typedef struct moment {
     const ana_observed *observed;
     int row;
-    int sample;       // -1: not sampled
     bool is_pipeline; // an iteration is its makespan: one side knows no more
 } moment;
 
@@ -40,22 +39,22 @@ static int64_t iteration_ns(const moment *at)
 static bool value_at(const ana_check_quantity *quantity, const moment *at, double *value)
 {
     const ana_observed *observed = at->observed;
+    const int64_t sample = observed->sample_of[at->row];
     const int64_t cell =
-        ((int64_t)at->sample * observed->stage_count + quantity->stage) * OP_KIND_COUNT +
-        (int64_t)quantity->op;
+        (sample * observed->stage_count + quantity->stage) * OP_KIND_COUNT + (int64_t)quantity->op;
     int64_t ns = -1;
     if (quantity->group == ANA_CHECK_ITERATION) {
         ns = at->is_pipeline ? makespan_ns(at) : iteration_ns(at);
     } else if (quantity->group == ANA_CHECK_OUTSIDE) {
         ns = iteration_ns(at) > makespan_ns(at) ? iteration_ns(at) - makespan_ns(at) : 0;
-    } else if (at->sample < 0) {
+    } else if (sample < 0) {
         return false;
     } else if (quantity->group == ANA_CHECK_OP) {
         ns = observed->op_ns[cell];
     } else if (quantity->group == ANA_CHECK_MESSAGE) {
         ns = observed->travel_ns[cell];
     } else {
-        ns = observed->work_ns[(int64_t)at->sample * observed->rank_count + quantity->rank];
+        ns = observed->work_ns[sample * observed->rank_count + quantity->rank];
         if (ns >= 0 && quantity->group == ANA_CHECK_IDLE) ns = makespan_ns(at) - ns;
     }
     if (ns >= 0) *value = (double)ns;
@@ -65,7 +64,13 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
 double ana_check_share_count(const ana_observed *plan)
 {
     const double microbatches = plan->plans[0].microbatch_count;
-    return plan->is_by_layer ? microbatches * plan->layer_count : microbatches;
+    return plan->is_by_layer ? microbatches * plan->stage_count : microbatches;
+}
+
+bool ana_check_is_sampled(const ana_check *check, const ana_check_pair *pair)
+{
+    return check->plan->sample_of[pair->plan_row] >= 0 &&
+           check->measured->sample_of[pair->measured_row] >= 0;
 }
 
 /// What a difference of the quantity is divided by.
@@ -99,7 +104,7 @@ static bool may_be_gone(const ana_check *check, const ana_check_quantity *quanti
                         const ana_check_pair *pair)
 {
     return quantity->group == ANA_CHECK_OP && check->plan->is_by_layer &&
-           check->measured->is_by_layer && pair->plan_sample >= 0 && pair->measured_sample >= 0;
+           check->measured->is_by_layer && ana_check_is_sampled(check, pair);
 }
 
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
@@ -113,10 +118,8 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
     for (int pair = check->warmup; pair < check->pair_count; pair++) {
-        const moment one = {check->plan, pairs[pair].plan_row, pairs[pair].plan_sample,
-                            has_trace(check)};
-        const moment other = {check->measured, pairs[pair].measured_row,
-                              pairs[pair].measured_sample, has_trace(check)};
+        const moment one = {check->plan, pairs[pair].plan_row, has_trace(check)};
+        const moment other = {check->measured, pairs[pair].measured_row, has_trace(check)};
         double planned = 0;
         double measured = 0;
         if (!is_of_any_plan && !pairs[pair].same_plan) continue;

@@ -15,6 +15,20 @@ typedef struct reading {
     error_message *err;
 } reading;
 
+/// Reads the rows that the label has of a kind.
+static status read_rows(const reading *at, trace_run_table table, void *rows, int *count)
+{
+    return trace_run_rows(at->store, at->observed->info.run_id, table, at->observed->label,
+                          at->memory, rows, count, at->err);
+}
+
+static status refuse_empty(const reading *at)
+{
+    return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
+                     trace_store_path(at->store), at->observed->info.run_id,
+                     trace_status_names[at->observed->info.status]);
+}
+
 /// The newest complete run, else the newest: a run that was interrupted can be checked, too.
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
@@ -52,9 +66,7 @@ static status choose_row(const reading *at, const char *wanted)
     }
     if (observed->label != NULL) return STATUS_OK;
     if (count == 0) {
-        return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
-                         trace_store_path(at->store), observed->info.run_id,
-                         trace_status_names[observed->info.status]);
+        return refuse_empty(at);
     }
     return error_set(at->err, STATUS_INVALID,
                      "%s: run %" PRId64 " has %d rows; --row says which: %s",
@@ -76,8 +88,8 @@ static status read_iterations(const reading *at)
     trace_run_iteration *rows = NULL;
     trace_run_plan *plans = NULL;
     int plan_count = 0;
-    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_ITERATIONS, observed->label,
-                       at->memory, &rows, &observed->iteration_count, at->err));
+    int own_count = 0;
+    TRY(read_rows(at, TRACE_RUN_ITERATIONS, &rows, &observed->iteration_count));
     TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_PLANS, NULL, at->memory, &plans,
                        &plan_count, at->err));
     bal_plan *read = arena_array(at->memory, (size_t)plan_count, sizeof *read);
@@ -85,11 +97,11 @@ static status read_iterations(const reading *at)
     int *plan_of = arena_array(at->memory, (size_t)observed->iteration_count, sizeof *plan_of);
     for (int plan = 0; plan < plan_count; plan++) {
         if (strcmp(plans[plan].series, observed->label) != 0) continue;
-        ids[observed->plan_count] = plans[plan].plan_id;
-        TRY(ana_recorded_plan(&plans[plan], at->memory, &read[observed->plan_count++], at->err));
+        ids[own_count] = plans[plan].plan_id;
+        TRY(ana_recorded_plan(&plans[plan], at->memory, &read[own_count++], at->err));
     }
     for (int row = 0; row < observed->iteration_count; row++) {
-        plan_of[row] = index_of(ids, observed->plan_count, rows[row].plan_id);
+        plan_of[row] = index_of(ids, own_count, rows[row].plan_id);
         if (plan_of[row] >= 0 && rows[row].iteration_ns > 0) continue;
         return error_set(at->err, STATUS_INVALID,
                          "%s: row '%s' has no plan in iteration %d: it has loads and no times, and "
@@ -97,79 +109,56 @@ static status read_iterations(const reading *at)
                          trace_store_path(at->store), observed->label, rows[row].iteration);
     }
     observed->iterations = rows;
-    observed->plans = read;
     observed->plan_of = plan_of;
-    return STATUS_OK;
+    ana_observed_take_plans(observed, read, own_count);
+    return observed->iteration_count > 0 ? STATUS_OK : refuse_empty(at);
 }
 
-/// What plans say of the whole run.
-static status take_shape(const reading *at)
+void ana_observed_take_plans(ana_observed *observed, const bal_plan *plans, int plan_count)
 {
-    ana_observed *observed = at->observed;
-    if (observed->iteration_count == 0 || observed->plan_count == 0) {
-        return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
-                         trace_store_path(at->store), observed->info.run_id,
-                         trace_status_names[observed->info.status]);
-    }
-    const bal_plan *start = &observed->plans[0];
-    observed->chunk_count = start->chunk_count;
-    observed->microbatch_count = start->microbatch_count;
-    observed->replica_count = start->data_parallel;
-    observed->schedule = start->schedule;
-    observed->layer_count = start->first_layer[start->rank_count * start->chunk_count];
-    for (int plan = 0; plan < observed->plan_count; plan++) {
-        const bal_plan *each = &observed->plans[plan];
-        const int stages = each->rank_count * each->chunk_count;
+    observed->plans = plans;
+    observed->plan_count = plan_count;
+    for (int plan = 0; plan < plan_count; plan++) {
+        const int stages = plans[plan].rank_count * plans[plan].chunk_count;
         if (stages > observed->stage_count) observed->stage_count = stages;
-        for (int place = 0; place < each->rank_count; place++) {
-            const int ranks = each->stage_ranks[place] + 1;
+        for (int place = 0; place < plans[plan].rank_count; place++) {
+            const int ranks = plans[plan].stage_ranks[place] + 1;
             if (ranks > observed->rank_count) observed->rank_count = ranks;
         }
     }
-    return STATUS_OK;
-}
-
-static int row_of_iteration(const ana_observed *observed, int iteration, int from)
-{
-    int row = from;
-    while (row < observed->iteration_count && observed->iterations[row].iteration < iteration) {
-        row++;
-    }
-    return row < observed->iteration_count && observed->iterations[row].iteration == iteration ? row
-                                                                                               : -1;
 }
 
 /// Reads how long the ranks worked; the iterations of which that is known are the samples.
 static status read_work(const reading *at)
 {
     ana_observed *observed = at->observed;
+    const int iterations = observed->iteration_count;
     trace_run_work *rows = NULL;
     int count = 0;
-    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_WORK, observed->label,
-                       at->memory, &rows, &count, at->err));
-    int *sample_row = arena_array(at->memory, (size_t)count, sizeof *sample_row);
-    for (int row = 0; row < count; row++) {
-        const bool is_next = row == 0 || rows[row].iteration != rows[row - 1].iteration;
-        const int samples = observed->sample_count;
-        if (!is_next) continue;
-        const int found = row_of_iteration(observed, rows[row].iteration,
-                                           samples > 0 ? sample_row[samples - 1] : 0);
-        if (found >= 0) sample_row[observed->sample_count++] = found;
+    TRY(read_rows(at, TRACE_RUN_WORK, &rows, &count));
+    int *row_of = arena_array(at->memory, (size_t)count, sizeof *row_of); // index into iterations
+    observed->sample_of = arena_array(at->memory, (size_t)iterations, sizeof *row_of);
+    memset(observed->sample_of, -1, (size_t)iterations * sizeof *row_of);
+    for (int work = 0, row = 0; work < count; work++) {
+        while (row < iterations && observed->iterations[row].iteration < rows[work].iteration) {
+            row++;
+        }
+        const bool is_known =
+            row < iterations && observed->iterations[row].iteration == rows[work].iteration;
+        row_of[work] = is_known ? row : -1;
+        if (is_known && observed->sample_of[row] < 0) {
+            observed->sample_of[row] = observed->sample_count++;
+        }
     }
     const size_t cells = (size_t)observed->sample_count * (size_t)observed->rank_count;
-    int64_t *work_ns = arena_array(at->memory, cells, sizeof *work_ns);
-    memset(work_ns, -1, cells * sizeof *work_ns);
-    for (int row = 0, sample = 0; row < count && sample < observed->sample_count; row++) {
-        while (sample + 1 < observed->sample_count &&
-               observed->iterations[sample_row[sample]].iteration < rows[row].iteration) {
-            sample++;
-        }
-        if (observed->iterations[sample_row[sample]].iteration != rows[row].iteration) continue;
-        if (rows[row].rank < 0 || rows[row].rank >= observed->rank_count) continue;
-        work_ns[(int64_t)sample * observed->rank_count + rows[row].rank] = rows[row].work_ns;
+    observed->work_ns = arena_array(at->memory, cells, sizeof *observed->work_ns);
+    memset(observed->work_ns, -1, cells * sizeof *observed->work_ns);
+    for (int work = 0; work < count; work++) {
+        const int rank = rows[work].rank;
+        if (row_of[work] < 0 || rank < 0 || rank >= observed->rank_count) continue;
+        const int64_t sample = observed->sample_of[row_of[work]];
+        observed->work_ns[sample * observed->rank_count + rank] = rows[work].work_ns;
     }
-    observed->sample_row = sample_row;
-    observed->work_ns = work_ns;
     return STATUS_OK;
 }
 
@@ -179,24 +168,24 @@ static status read_op_times(const reading *at)
     ana_observed *observed = at->observed;
     trace_run_op_time *rows = NULL;
     int count = 0;
-    TRY(trace_run_rows(at->store, observed->info.run_id, TRACE_RUN_OP_TIMES, observed->label,
-                       at->memory, &rows, &count, at->err));
+    TRY(read_rows(at, TRACE_RUN_OP_TIMES, &rows, &count));
     const size_t cells = (size_t)observed->stage_count * OP_KIND_COUNT;
     const size_t all = cells * (size_t)observed->sample_count;
     int64_t *op_ns = arena_array(at->memory, all, sizeof *op_ns);
     int64_t *travel_ns = arena_array(at->memory, all, sizeof *travel_ns);
     memset(op_ns, -1, all * sizeof *op_ns);
     memset(travel_ns, -1, all * sizeof *travel_ns);
-    int row = 0;
-    for (int sample = 0; sample < observed->sample_count; sample++) {
+    for (int iteration = 0, row = 0; iteration < observed->iteration_count; iteration++) {
+        const int sample = observed->sample_of[iteration];
+        if (sample < 0) continue;
         int64_t *ops = op_ns + (size_t)sample * cells;
         int64_t *travels = travel_ns + (size_t)sample * cells;
-        const int iteration = observed->iterations[observed->sample_row[sample]].iteration;
         if (sample > 0) {
             memcpy(ops, ops - cells, cells * sizeof *ops);
             memcpy(travels, travels - cells, cells * sizeof *travels);
         }
-        for (; row < count && rows[row].iteration <= iteration; row++) {
+        for (; row < count && rows[row].iteration <= observed->iterations[iteration].iteration;
+             row++) {
             if (rows[row].stage < 0 || rows[row].stage >= observed->stage_count) continue;
             const int cell = rows[row].stage * OP_KIND_COUNT + (int)rows[row].kind;
             ops[cell] = rows[row].median_ns;
@@ -291,9 +280,7 @@ status ana_observed_read(trace_store *store, const char *name, const char *label
     TRY(choose_row(&at, label));
     name_source(&at);
     TRY(read_iterations(&at));
-    TRY(take_shape(&at));
-    TRY(trace_run_rows(store, observed->info.run_id, TRACE_RUN_DECISIONS, observed->label, memory,
-                       &decisions, &observed->decision_count, err));
+    TRY(read_rows(&at, TRACE_RUN_DECISIONS, &decisions, &observed->decision_count));
     observed->decisions = decisions;
     TRY(read_work(&at));
     TRY(read_op_times(&at));

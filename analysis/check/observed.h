@@ -19,12 +19,6 @@ typedef struct ana_observed {
     trace_run_info info;
     bool is_predicted; // simulated: nothing in it is noise
     const char *label; // of the row
-    int layer_count;
-    int rank_count; // of the machine, as far as plans name them
-    int chunk_count;
-    int microbatch_count; // of one replica, at the start
-    int replica_count;
-    const char *schedule;
 
     int iteration_count;
     trace_run_iteration *iterations; // [iteration_count] ascending
@@ -34,9 +28,10 @@ typedef struct ana_observed {
     const trace_run_decision *decisions; // [decision_count] ascending
     int decision_count;
 
+    int rank_count;  // of the machine, as far as plans name them
     int stage_count; // largest over the plans
     int sample_count;
-    int *sample_row;           // [sample_count] index into iterations, ascending
+    int *sample_of;            // [iteration_count] its sample, ascending; -1: it is none
     int64_t *work_ns;          // [sample_count][rank_count] -1: the rank played nothing
     bool has_op_times;         // false: an older version recorded the run
     int64_t *op_ns;            // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
@@ -69,6 +64,9 @@ status ana_observed_read_trace(trace_store *store, const char *name, const bal_p
 
 /// Whether two plans have the same layers on the same ranks.
 bool ana_observed_is_same_plan(const bal_plan *one, const bal_plan *other);
+
+/// Finds the ranks and the largest number of stages of plans[plan_count].
+void ana_observed_take_plans(ana_observed *observed, const bal_plan *plans, int plan_count);
 
 /// The rank of the machine that holds a stage under a plan.
 int ana_observed_rank_of(const bal_plan *plan, int stage);

@@ -41,18 +41,8 @@ static void take_plan(const reading *at, const bal_plan *plan)
     if (at->info.microbatch_count > 0) own->microbatch_count = at->info.microbatch_count;
     observed->is_trace = true;
     observed->is_by_layer = plan == NULL;
-    observed->plans = own;
-    observed->plan_count = 1;
-    observed->layer_count = at->info.layer_count;
-    observed->chunk_count = own->chunk_count;
-    observed->microbatch_count = own->microbatch_count;
-    observed->replica_count = own->data_parallel;
-    observed->schedule = own->schedule;
-    observed->stage_count = own->rank_count * own->chunk_count;
-    for (int place = 0; plan != NULL && place < own->rank_count; place++) {
-        const int ranks = own->stage_ranks[place] + 1;
-        if (ranks > observed->rank_count) observed->rank_count = ranks;
-    }
+    ana_observed_take_plans(observed, own, 1);
+    if (plan == NULL) observed->rank_count = 0;
 }
 
 /// Room for all samples.
@@ -63,7 +53,7 @@ static void carve(const reading *at)
     const size_t samples = (size_t)at->info.iteration_count;
     const size_t cells = samples * (size_t)observed->stage_count * OP_KIND_COUNT;
     observed->iterations = arena_array(memory, samples, sizeof *observed->iterations);
-    observed->sample_row = arena_array(memory, samples, sizeof *observed->sample_row);
+    observed->sample_of = arena_array(memory, samples, sizeof *observed->sample_of);
     observed->plan_of = arena_array(memory, samples, sizeof *observed->plan_of); // all of one
     observed->work_ns =
         arena_array(memory, samples * (size_t)observed->rank_count, sizeof *observed->work_ns);
@@ -131,7 +121,7 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
         return error_set(at->err, STATUS_INVALID, "%s: iteration %d takes no time",
                          at->observed->source, iteration);
     }
-    at->observed->sample_row[sample] = sample;
+    at->observed->sample_of[sample] = sample;
     at->observed->iterations[sample] = (trace_run_iteration){
         .iteration = iteration, .iteration_ns = length_ns, .makespan_ns = length_ns};
     return STATUS_OK;

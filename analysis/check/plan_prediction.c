@@ -19,31 +19,10 @@ typedef struct predicting {
     bal_training_costs costs;
     bal_layer_costs *replicas; // [data_parallel]
     sim_plan_replay replay;    // of the iteration played last
-    bool has_played;
     int64_t *peak_bytes;
     arena *memory;
     arena *play_memory; // of the replay
 } predicting;
-
-static void start(const bal_training *training, const bal_plan *plan, arena *memory,
-                  int64_t *peak_bytes, predicting *at)
-{
-    *at = (predicting){
-        .training = training,
-        .placed = {.first_layer = plan->first_layer,
-                   .rank_count = plan->rank_count,
-                   .chunk_count = plan->chunk_count,
-                   .placement = plan->placement,
-                   .machine_rank = plan->stage_ranks},
-        .schedule = plan->order,
-        .peak_bytes = peak_bytes,
-        .memory = memory,
-        .replicas = arena_array(memory, (size_t)training->data_parallel, sizeof *at->replicas),
-        .play_memory = arena_within(memory, 1 << 18),
-    };
-    memset(peak_bytes, 0, (size_t)training->machine.rank_count * sizeof *peak_bytes);
-    bal_training_costs_init(&at->costs, training, memory);
-}
 
 /// Raises the peaks to what the iteration at hand needs.
 static void note_memory(predicting *at)
@@ -85,7 +64,6 @@ static status play(predicting *at, error_message *err)
     };
     arena_reset(at->play_memory);
     TRY(sim_plan_replay_play(&training->machine, &played, at->play_memory, &at->replay, err));
-    at->has_played = true;
     note_memory(at);
     return STATUS_OK;
 }
@@ -116,23 +94,30 @@ static status put(const predicting *at, int iteration, bool is_new, error_messag
     return sink->put != NULL ? sink->put(sink->context, &record, err) : STATUS_OK;
 }
 
-static status predict(predicting *at, error_message *err)
-{
-    const bal_training *training = at->training;
-    const bal_batch batch = {training->microbatch_count, training->microbatch_count};
-    for (int iteration = 0; iteration < training->iteration_count; iteration++) {
-        TRY(bal_training_costs_fetch(&at->costs, iteration, batch, err));
-        const bool is_new = at->costs.is_new;
-        if (is_new || !at->has_played) TRY(play(at, err));
-        TRY(put(at, iteration, is_new, err));
-    }
-    return STATUS_OK;
-}
-
 status ana_plan_predict(const bal_training *training, const bal_plan *plan, arena *memory,
                         int64_t *peak_bytes, error_message *err)
 {
-    predicting at;
-    start(training, plan, memory, peak_bytes, &at);
-    return predict(&at, err);
+    predicting at = {
+        .training = training,
+        .placed = {.first_layer = plan->first_layer,
+                   .rank_count = plan->rank_count,
+                   .chunk_count = plan->chunk_count,
+                   .placement = plan->placement,
+                   .machine_rank = plan->stage_ranks},
+        .schedule = plan->order,
+        .peak_bytes = peak_bytes,
+        .memory = memory,
+        .replicas = arena_array(memory, (size_t)training->data_parallel, sizeof *at.replicas),
+        .play_memory = arena_within(memory, 1 << 18),
+    };
+    const bal_batch batch = {training->microbatch_count, training->microbatch_count};
+    memset(peak_bytes, 0, (size_t)training->machine.rank_count * sizeof *peak_bytes);
+    bal_training_costs_init(&at.costs, training, memory);
+    for (int iteration = 0; iteration < training->iteration_count; iteration++) {
+        TRY(bal_training_costs_fetch(&at.costs, iteration, batch, err));
+        const bool is_new = at.costs.is_new;
+        if (is_new || iteration == 0) TRY(play(&at, err));
+        TRY(put(&at, iteration, is_new, err));
+    }
+    return STATUS_OK;
 }

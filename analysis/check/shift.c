@@ -9,14 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-static double *sorted_copy(const double *values, int count, arena *scratch)
-{
-    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    gsl_sort(sorted, 1, (size_t)count);
-    return sorted;
-}
-
 /// How many values count for as much as these would if they did not resemble their neighbours.
 static int independent_count(const double *values, int count, double median)
 {
@@ -67,8 +59,9 @@ void ana_shift_of_pairs(const double *values, int count, double alpha, arena *sc
                         ana_shift *shift)
 {
     gsl_set_error_handler_off(); // chances of these counts have no failures to handle
-    const double *sorted = sorted_copy(values, count, scratch);
-    *shift = (ana_shift){.estimate = gsl_stats_median_from_sorted_data(sorted, 1, (size_t)count),
+    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    *shift = (ana_shift){.estimate = ana_shift_median(sorted, count),
                          .needed_count = sign_test_needs(alpha)};
     if (count < shift->needed_count) return;
     const int independent = independent_count(values, count, shift->estimate);

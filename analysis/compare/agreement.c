@@ -2,10 +2,7 @@
 
 #include "sim/training_play.h"
 
-static int64_t distance_ns(int64_t one, int64_t other)
-{
-    return one > other ? one - other : other - one;
-}
+#include <stdlib.h>
 
 static void compare_op(ana_agreement *agreement, int iteration, int rank, bal_op op,
                        int64_t difference_ns)
@@ -27,8 +24,8 @@ static void compare_timelines(ana_agreement *agreement, int iteration, const bal
     const bal_schedule *schedule = executed->schedule;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const int64_t begin_ns = distance_ns(executed->begin_ns[op], predicted->begin_ns[op]);
-            const int64_t end_ns = distance_ns(executed->end_ns[op], predicted->end_ns[op]);
+            const int64_t begin_ns = llabs(executed->begin_ns[op] - predicted->begin_ns[op]);
+            const int64_t end_ns = llabs(executed->end_ns[op] - predicted->end_ns[op]);
             compare_op(agreement, iteration, rank, schedule->ops[op],
                        begin_ns > end_ns ? begin_ns : end_ns);
         }
@@ -147,10 +144,7 @@ static void begin_profile(ana_forecast *forecast, const bal_layer_costs *layers)
     arena_reset(forecast->memory);
     forecast->like.memory = arena_within(forecast->memory, 1 << 16);
     forecast->sum_step_ns = 0;
-    for (int time = 0; time < 3; time++) {
-        forecast->sum_ns[time] =
-            arena_array(forecast->memory, (size_t)layers->layer_count, sizeof(int64_t));
-    }
+    bal_layer_times_init(&forecast->sum, layers->layer_count, forecast->memory);
     bal_costs_copy_take(&forecast->like, layers);
 }
 
@@ -163,9 +157,9 @@ static status add_profile(ana_forecast *forecast, const bal_played_plan *played,
     for (int replica = 0; replica < played->replica_count; replica++) {
         TRY(bal_layer_times_fill(&mean, &played->replicas[replica], err));
         for (int layer = 0; layer < mean.layer_count; layer++) {
-            forecast->sum_ns[0][layer] += mean.forward_ns[layer];
-            forecast->sum_ns[1][layer] += mean.backward_input_ns[layer];
-            forecast->sum_ns[2][layer] += mean.backward_weight_ns[layer];
+            forecast->sum.forward_ns[layer] += mean.forward_ns[layer];
+            forecast->sum.backward_input_ns[layer] += mean.backward_input_ns[layer];
+            forecast->sum.backward_weight_ns[layer] += mean.backward_weight_ns[layer];
         }
     }
     forecast->sum_step_ns += step_ns;
@@ -181,9 +175,11 @@ static bal_played_plan forecast_plan(const ana_forecast *forecast, const bal_pla
     bal_layer_times *mean = arena_array(scratch, 1, sizeof *mean);
     bal_layer_times_init(mean, layers, scratch);
     for (int layer = 0; layer < layers; layer++) {
-        mean->forward_ns[layer] = (forecast->sum_ns[0][layer] + count / 2) / count;
-        mean->backward_input_ns[layer] = (forecast->sum_ns[1][layer] + count / 2) / count;
-        mean->backward_weight_ns[layer] = (forecast->sum_ns[2][layer] + count / 2) / count;
+        mean->forward_ns[layer] = (forecast->sum.forward_ns[layer] + count / 2) / count;
+        mean->backward_input_ns[layer] =
+            (forecast->sum.backward_input_ns[layer] + count / 2) / count;
+        mean->backward_weight_ns[layer] =
+            (forecast->sum.backward_weight_ns[layer] + count / 2) / count;
     }
     bal_layer_costs *replicas =
         arena_array(scratch, (size_t)played->replica_count, sizeof *replicas);

@@ -83,7 +83,7 @@ typedef struct ana_forecast {
     ana_time_parts measured;
     bal_costs_copy like; // what is no time
     arena *memory;       // of the sums and the profile, and of nothing else
-    int64_t *sum_ns[3];  // [layer_count] F, B, W of the profile's iterations
+    bal_layer_times sum; // of the profile's iterations
     int64_t sum_step_ns;
 } ana_forecast;
 

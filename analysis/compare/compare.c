@@ -8,17 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static double rate(const ana_setup *setup, int64_t total_ns)
-{
-    const double units =
-        setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
-    const double per_iteration = units * (double)setup->microbatch_count *
-                                 (double)setup->study->run.round_count *
-                                 (double)setup->study->parallel.data;
-    if (total_ns <= 0) return 0;
-    return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
-}
-
 bool ana_balancing_is_dynamic(const ana_balancing *balancing)
 {
     return balancing->policy.kind != BAL_POLICY_NEVER;
@@ -79,9 +68,16 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
 
 void ana_row_rate(ana_row *row, const ana_setup *setup)
 {
+    const double units =
+        setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
+    const double per_iteration = units * (double)setup->microbatch_count *
+                                 (double)setup->study->run.round_count *
+                                 (double)setup->study->parallel.data;
+    const int64_t total_ns = row->result.total_ns;
     if (!row->result.executable) return;
-    row->iteration_mean_ns = row->result.total_ns / setup->iteration_count;
-    row->per_second = rate(setup, row->result.total_ns);
+    row->iteration_mean_ns = total_ns / setup->iteration_count;
+    if (total_ns <= 0) return;
+    row->per_second = per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
 }
 
 /// @param source in place of the study's; NULL: these
@@ -90,7 +86,8 @@ static status play_row(const ana_setup *setup, const ana_listener *listener,
                        error_message *err)
 {
     row->course = (ana_course){.memory = memory};
-    ana_splits_init(&row->splits, setup->stage_count / setup->machine.rank_count, memory);
+    row->splits = (ana_splits){.memory = memory,
+                               .chunk_count = setup->stage_count / setup->machine.rank_count};
     player playing = {.listener = listener, .row = row};
     const bal_record_sink sink = {
         .context = &playing, .wants_timeline = wants_timeline, .put = put_iteration};

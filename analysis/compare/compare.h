@@ -64,7 +64,8 @@ typedef struct ana_split_step {
     int *first_layer; // [stage_count + 1]
 } ana_split_step;
 
-/// Arrays grow in memory while the row is played.
+/// Arrays grow in memory while the row is played. Zero-initialise with memory, which is borrowed,
+/// and chunk_count.
 typedef struct ana_splits {
     arena *memory;
     int chunk_count;
@@ -78,9 +79,6 @@ typedef struct ana_iteration_names {
     const int *number; // [iteration] or NULL: as they are
     int offset;        // that is added
 } ana_iteration_names;
-
-/// @param memory borrowed as long as the splits are used
-void ana_splits_init(ana_splits *splits, int chunk_count, arena *memory);
 
 /// Adds the split of an iteration, if it is another. Call in order.
 void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration);

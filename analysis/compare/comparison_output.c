@@ -12,12 +12,13 @@
 
 /// Columns that stand together, in both outputs in the order of their declaration.
 typedef enum column_group {
-    COLUMNS_RATE,   ///< of rows that have times; its key and title say of what
-    COLUMNS_TIMES,  ///< of rows that have times
-    COLUMNS_BUBBLE, ///< of those, too
-    COLUMNS_EQ1,    ///< of those, too: what Equation 1 of the DynMo paper says of the same loads
-    COLUMNS_LOADS,  ///< of every row whose plan fits
-    COLUMNS_GPUS,   ///< of rows that re-pack
+    COLUMNS_RATE,      ///< of rows that have times; its key and title say of what
+    COLUMNS_TIMES,     ///< of rows that have times
+    COLUMNS_BUBBLE,    ///< of those, too
+    COLUMNS_EQ1,       ///< of those, too: what Equation 1 of the DynMo paper says of the same loads
+    COLUMNS_LOADS,     ///< of every row whose plan fits
+    COLUMNS_DECISIONS, ///< of rows whose plan may change
+    COLUMNS_GPUS,      ///< of rows that re-pack
 } column_group;
 
 /// What a column counts: how it is kept, and what it is in JSON and in the table.
@@ -77,6 +78,12 @@ static const column columns[] = {
     {COLUMNS_LOADS, "bottleneck_ns", NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
     {COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, 0, KIND_NS,
      RESULT(bottleneck_lower_bound_ns)},
+
+    {COLUMNS_DECISIONS, NULL, "asked", 6, KIND_COUNT, ROW(course.asked_count)},
+    {COLUMNS_DECISIONS, NULL, "moved", 6, KIND_COUNT, ROW(course.acted_count)},
+    {COLUMNS_DECISIONS, NULL, "profiling", 10, KIND_NS, RESULT(profile_ns)},
+    {COLUMNS_DECISIONS, NULL, "deciding", 10, KIND_NS, RESULT(decision_ns)},
+    {COLUMNS_DECISIONS, NULL, "migrating", 10, KIND_NS, RESULT(migration_ns)},
 
     {COLUMNS_GPUS, "count", NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
     {COLUMNS_GPUS, "rank_count_mean", "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
@@ -362,15 +369,11 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
 {
     const ana_course *course = &row->course;
     const bal_training_result *result = &row->result;
-    const int64_t spent_ns[] = {result->profile_ns, result->decision_ns, result->migration_ns};
-    double overhead = 0;
-    text_format(out, "%-*s %6d %6d", label_width, row->balancing->label, course->asked_count,
-                course->acted_count);
-    for (int part = 0; part < 3; part++) {
-        text_format(out, " %10s", text_duration(spent_ns[part]).text);
-        overhead += (double)spent_ns[part];
-    }
+    text_format(out, "%-*s", label_width, row->balancing->label);
+    print_columns(COLUMNS_DECISIONS, row, out);
     if (result->executable) {
+        const double overhead =
+            (double)result->profile_ns + (double)result->decision_ns + (double)result->migration_ns;
         text_format(out, " %6.2f%%", 100 * overhead / (double)result->total_ns);
     } else {
         text_format(out, " %7s", "-");
@@ -389,8 +392,9 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
 static void print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     if (!has_decisions(comparison)) return;
-    text_format(out, "\n%-*s %6s %6s %10s %10s %10s %7s  %s\n", label_width, "Decisions", "asked",
-                "moved", "profiling", "deciding", "migrating", "of run", "why");
+    text_format(out, "\n%-*s", label_width, "Decisions");
+    print_titles(COLUMNS_DECISIONS, out);
+    text_append(out, "  of run  why\n");
     for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (was_played(row)) print_decision_row(row, label_width, out);
@@ -419,18 +423,10 @@ static void print_gpus(const ana_comparison *comparison, int label_width, text_b
     }
 }
 
-/// "1.0284 x", or dashes where a factor does not apply.
-static void print_factor(const double *factors, ana_factor factor, int width, const char *after,
-                         text_buffer *out)
-{
-    char text[32] = "-";
-    if (factors[factor] > 0) snprintf(text, sizeof text, "%.4f", factors[factor]);
-    text_format(out, " %*s %s", width, text, after);
-}
-
-/// The factors of each dynamic row.
+/// The factors of each dynamic row, "1.0284 x"; dashes where one does not apply.
 static void print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
+    static const int widths[ANA_FACTOR_COUNT] = {9, 8, 8, 10};
     bool has_header = false;
     if (!has_decisions(comparison) && comparison->still_even_ns == 0) return;
     for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
@@ -444,10 +440,12 @@ static void print_factors(const ana_comparison *comparison, int label_width, tex
         }
         has_header = true;
         text_format(out, "%-*s", label_width, row->balancing->label);
-        print_factor(row->factors, ANA_FACTOR_ALGORITHM, 9, "x", out);
-        print_factor(row->factors, ANA_FACTOR_STATIC, 8, "x", out);
-        print_factor(row->factors, ANA_FACTOR_DYNAMIC, 8, "x", out);
-        print_factor(row->factors, ANA_FACTOR_REPACK, 10, "=", out);
+        for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+            const double value = row->factors[factor];
+            text_format(out, " %*s %s", widths[factor],
+                        text_wording(value > 0 ? "%.4f" : "-", value).text,
+                        factor + 1 < ANA_FACTOR_COUNT ? "x" : "=");
+        }
         text_format(out, " %8.3fx\n", row->speed_up);
     }
 }

@@ -8,14 +8,6 @@ typedef struct prefixes {
     int64_t *work;           // F, B and W of all microbatches
 } prefixes;
 
-static void carve(int layer_count, arena *memory, prefixes *sums)
-{
-    enum { ARRAYS = 4 };
-    const size_t entries = (size_t)layer_count + 1;
-    int64_t *all = arena_array(memory, ARRAYS * entries, sizeof *all);
-    *sums = (prefixes){all, all + entries, all + 2 * entries, all + 3 * entries};
-}
-
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -68,9 +60,10 @@ status ana_bound_contiguous(const bal_layer_costs *costs, int rank_count, int mi
                             arena *memory, ana_contiguous_bound *bound, error_message *err)
 {
     const int layers = costs->layer_count;
-    prefixes sums = {NULL, NULL, NULL, NULL};
-    carve(layers, memory, &sums);
-    int64_t *best = arena_array(memory, (size_t)layers + 1, sizeof *best);
+    const size_t entries = (size_t)layers + 1;
+    int64_t *all = arena_array(memory, 5 * entries, sizeof *all);
+    int64_t *best = all + 4 * entries;
+    prefixes sums = {all, all + entries, all + 2 * entries, all + 3 * entries};
     for (int layer = 0; layer < layers; layer++) {
         TRY(sum_layer(costs, layer, microbatch_count, &sums, err));
         best[layer + 1] = INT64_MAX; // no rank can hold a layer yet

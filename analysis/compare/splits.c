@@ -7,11 +7,6 @@
 /// Splits of a row that a page shows, beside the last.
 enum { SHOWN_FIRST = 4 };
 
-void ana_splits_init(ana_splits *splits, int chunk_count, arena *memory)
-{
-    *splits = (ana_splits){.memory = memory, .chunk_count = chunk_count};
-}
-
 void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration)
 {
     if (iteration->first_layer == NULL) return;

@@ -1,6 +1,5 @@
 #include "analysis/converge/converge_graph.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -81,13 +80,9 @@ int ana_graph_colour_count(const ana_graph *graph)
         return graph->node_count - 1;
     case ANA_GRAPH_COMPLETE:
         return complete_colours(graph->node_count);
-    case ANA_GRAPH_HYPERCUBE:
+    default: // ANA_GRAPH_HYPERCUBE
         return graph->dimension;
-    case ANA_GRAPH_COUNT:
-        break;
     }
-    assert(false);
-    return 0;
 }
 
 /// Edge e joins e and e + 1; colours alternate.
@@ -146,13 +141,9 @@ int ana_graph_partner(const ana_graph *graph, int colour, int node)
         return node == 0 ? colour + 1 : node == colour + 1 ? 0 : -1;
     case ANA_GRAPH_COMPLETE:
         return complete_partner(graph->node_count, colour, node);
-    case ANA_GRAPH_HYPERCUBE:
+    default: // ANA_GRAPH_HYPERCUBE
         return node ^ (1 << colour);
-    case ANA_GRAPH_COUNT:
-        break;
     }
-    assert(false);
-    return -1;
 }
 
 static int ascending(const void *left, const void *right)
@@ -225,11 +216,7 @@ ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph)
         return (ana_graph_spectrum){nodes == 2 ? 2 : 1, nodes};
     case ANA_GRAPH_COMPLETE:
         return (ana_graph_spectrum){nodes, nodes};
-    case ANA_GRAPH_HYPERCUBE:
+    default: // ANA_GRAPH_HYPERCUBE
         return (ana_graph_spectrum){2, 2.0 * graph->dimension};
-    case ANA_GRAPH_COUNT:
-        break;
     }
-    assert(false);
-    return (ana_graph_spectrum){0, 0};
 }

@@ -92,9 +92,6 @@ double ana_loads_spread(const double *load, int node_count);
 /// either way, else that of sorting them.
 double ana_loads_potential(const double *load, int node_count, double *scratch);
 
-/// Sorts loads ascending, in place.
-void ana_loads_sort(double *load, int node_count);
-
 // What is promised about the rounds of max-neighbor, and what the spectrum of a graph predicts.
 // Derivations: README.md of this folder.
 

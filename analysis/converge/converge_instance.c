@@ -10,34 +10,18 @@
 typedef struct walk {
     ana_scheme_run *run;
     const ana_instance_question *question;
-    const ana_player *player;
     ana_instance counts;
     double potential; // now
     double spread;    // now
-    double good_share;
+    double value;     // of the two the one that stops
 } walk;
-
-status ana_player_open(const ana_scheme *scheme, const ana_graph *graph, arena *memory,
-                       ana_player *player, error_message *err)
-{
-    const size_t nodes = (size_t)graph->node_count;
-    TRY(ana_scheme_open(scheme, graph, memory, &player->run, err));
-    player->load = arena_array(memory, nodes, sizeof *player->load);
-    player->sort = arena_array(memory, nodes, sizeof *player->sort);
-    return STATUS_OK;
-}
 
 static void look(walk *at)
 {
     const int nodes = at->run->graph->node_count;
-    at->potential = ana_loads_potential(at->run->load, nodes, at->player->sort);
+    at->potential = ana_loads_potential(at->run->load, nodes, at->run->sorted);
     at->spread = ana_loads_spread(at->run->load, nodes);
-}
-
-static bool has_stopped(const walk *at)
-{
-    const double value = at->question->stop == ANA_STOP_PHI ? at->potential : at->spread;
-    return value <= at->question->gamma;
+    at->value = at->question->stop == ANA_STOP_PHI ? at->potential : at->spread;
 }
 
 /// A round is good by how much the potential drops over the spread before it.
@@ -48,7 +32,7 @@ static void play_round(walk *at)
     ana_scheme_play(at->run);
     look(at);
     const double share = spread > 0 ? (potential - at->potential) / spread : 0;
-    at->counts.good_round_count += share >= at->good_share;
+    at->counts.good_round_count += share >= ana_good_round_share(at->run->graph->node_count);
 }
 
 static status check_limit(const walk *at, double limit, error_message *err)
@@ -61,8 +45,7 @@ static status check_limit(const walk *at, double limit, error_message *err)
     return error_set(err, STATUS_INFEASIBLE,
                      "%s on %s of %d nodes: %s is still %.6g after %lld rounds; --gamma is %.6g",
                      at->run->scheme->name, ana_graph_names[at->run->graph->kind],
-                     at->run->graph->node_count, ana_stop_names[at->question->stop],
-                     at->question->stop == ANA_STOP_PHI ? at->potential : at->spread,
+                     at->run->graph->node_count, ana_stop_names[at->question->stop], at->value,
                      (long long)at->run->round, at->question->gamma);
 }
 
@@ -72,25 +55,21 @@ static void begin(walk *at, int64_t instance)
     const uint64_t number = (uint64_t)instance;
     rng random = rng_init(at->question->seed, PURPOSE_LOADS + number);
     const ana_coins coins = ana_coins_make(at->question->seed, number);
-    ana_loads_fill(at->question->initial, nodes, &random, at->player->load);
-    ana_scheme_begin(at->run, at->player->load, &coins);
+    ana_loads_fill(at->question->initial, nodes, &random, at->run->load);
+    ana_scheme_begin(at->run, at->run->load, &coins);
     look(at);
     at->counts.potential_first = at->potential;
 }
 
-status ana_instance_play(ana_player *player, const ana_instance_question *question,
+status ana_instance_play(ana_scheme_run *run, const ana_instance_question *question,
                          int64_t instance, ana_instance *result, error_message *err)
 {
-    ana_scheme_run *run = &player->run;
     const double nodes = run->graph->node_count;
-    walk at = {.run = run,
-               .question = question,
-               .player = player,
-               .good_share = ana_good_round_share(run->graph->node_count)};
+    walk at = {.run = run, .question = question};
     begin(&at, instance);
     const double folds = log(at.potential / question->gamma) + 40;
     const double limit = 400 * nodes * nodes * folds;
-    while (!has_stopped(&at)) {
+    while (!(at.value <= question->gamma)) {
         TRY(check_limit(&at, limit, err));
         play_round(&at);
     }

@@ -56,11 +56,6 @@ static double pair_sum(const double *sorted, int node_count, int step)
     return sum;
 }
 
-void ana_loads_sort(double *load, int node_count)
-{
-    gsl_sort(load, 1, (size_t)node_count);
-}
-
 double ana_loads_potential(const double *load, int node_count, double *scratch)
 {
     int rises = 0;
@@ -72,6 +67,6 @@ double ana_loads_potential(const double *load, int node_count, double *scratch)
     if (falls == 0) return pair_sum(load, node_count, 1);
     if (rises == 0) return pair_sum(load, node_count, -1);
     memcpy(scratch, load, (size_t)node_count * sizeof *load);
-    ana_loads_sort(scratch, node_count);
+    gsl_sort(scratch, 1, (size_t)node_count);
     return pair_sum(scratch, node_count, 1);
 }

@@ -2,6 +2,7 @@
 
 #include "analysis/converge/converge_graph.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph, arena *
     TRY(ana_scheme_check(scheme, graph, err));
     if (scheme->has_links) TRY(ana_graph_link(graph, memory, &made.links, err));
     made.load = arena_array(memory, (size_t)graph->node_count, sizeof *made.load);
+    made.sorted = arena_array(memory, (size_t)graph->node_count, sizeof *made.sorted);
     if (scheme->prepare != NULL) made.state = scheme->prepare(&made, memory);
     *run = made;
     return STATUS_OK;
@@ -37,7 +39,7 @@ void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *
     run->coins = *coins;
     run->round = 0;
     memmove(run->load, load, (size_t)nodes * sizeof *load);
-    if (run->graph->kind == ANA_GRAPH_DYNAMIC) ana_loads_sort(run->load, nodes);
+    if (run->graph->kind == ANA_GRAPH_DYNAMIC) gsl_sort(run->load, 1, (size_t)nodes);
     if (run->scheme->begin != NULL) run->scheme->begin(run);
 }
 

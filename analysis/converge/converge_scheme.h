@@ -59,9 +59,10 @@ typedef struct ana_scheme_run {
     const ana_graph *graph;
     ana_graph_links links; // empty for a scheme that asks for partners by colour
     ana_coins coins;
-    int64_t round; // rounds played
-    double *load;  // [node_count] now; a round may move it elsewhere
-    void *state;   // the scheme's own
+    int64_t round;  // rounds played
+    double *load;   // [node_count] now; a round may move it elsewhere
+    double *sorted; // [node_count] scratch of who looks at the loads
+    void *state;    // the scheme's own
 } ana_scheme_run;
 
 typedef struct ana_scheme {

@@ -14,9 +14,9 @@ typedef struct spread_points {
 
 /// A worker, with the scheme at work at one point.
 typedef struct sweep_worker {
-    arena *memory; // of player
+    arena *memory; // of run
     int point;     // -1: none yet
-    ana_player player;
+    ana_scheme_run run;
 } sweep_worker;
 
 int ana_sweep_point_count(const ana_sweep *sweep)
@@ -72,7 +72,7 @@ static status go_to_point(const spread_points *all, int point, sweep_worker *own
     if (own->point == point) return STATUS_OK;
     own->point = -1;
     arena_reset(own->memory);
-    TRY(ana_player_open(all->sweep->scheme, &all->points[point].graph, own->memory, &own->player,
+    TRY(ana_scheme_open(all->sweep->scheme, &all->points[point].graph, own->memory, &own->run,
                         err));
     own->point = point;
     return STATUS_OK;
@@ -88,7 +88,7 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
     ana_instance record = {0};
     question.gamma = all->points[point].gamma;
     TRY(go_to_point(all, point, own, err));
-    TRY(ana_instance_play(&own->player, &question, item % all->instance_count, &record, err));
+    TRY(ana_instance_play(&own->run, &question, item % all->instance_count, &record, err));
     text_append_bytes(result, (const char *)&record, sizeof record);
     return STATUS_OK;
 }

@@ -291,7 +291,6 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->setup = own;
     made->series = series;
     made->spacing = ana_series_spacing(series);
-    made->has_columns = series->costs[0].microbatch_count > 1;
     made->evidence.is_uniform = setup->study->trace_path != NULL && is_uniform(series);
     made->evidence.is_of_stages = setup->study->trace_path != NULL && setup->stage_count > 1 &&
                                   series->costs[0].layer_count <= setup->stage_count;

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The sampled iterations of a run, held in memory one after the other: read once, then looked at
-// by every part of a diagnosis and played by every row.
+// The sampled iterations of a run, held in memory one after the other: looked at by every part of
+// a diagnosis and played by every row.
 //
 // Between two samples nothing is known. A player that held the last sample would see noise that
 // stands still, and let balancers win from it; here every sample is an iteration of its own that
@@ -31,7 +31,7 @@ typedef struct ana_series {
     int count;        // T: iterations that are kept, >= 1
     int sample_count; // iterations for which the source has costs of its own
     int stride;       // every stride-th of them is kept, from the first on
-    int first, last;  // iterations of the first and the last sample
+    int last;         // iteration of the last sample; the first is 0
     bool announces_changes;
     int *iteration;         // [count] of the run
     bal_layer_costs *costs; // [count] as the source gave them
@@ -39,7 +39,8 @@ typedef struct ana_series {
                             // over the microbatches
 } ana_series;
 
-/// Reads a source from iteration 0 to iteration_count - 1.
+/// Reads a source from iteration 0 to iteration_count - 1, once to count the samples and once more
+/// to keep them.
 ///
 /// Samples beyond count_max, or 256 MiB of costs, are thinned out evenly: every second one goes, as
 /// often as needed.
@@ -249,8 +250,7 @@ typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
     ana_diagnosis_options options;
     const ana_series *series;
-    double spacing;   // iterations of the run that one of the series stands for
-    bool has_columns; // microbatches apart
+    double spacing; // iterations of the run that one of the series stands for
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study
     int baseline;             // row of the better of `even` and `tuned`, which gains are over

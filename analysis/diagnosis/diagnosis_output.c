@@ -68,7 +68,7 @@ static void print_head(const ana_diagnosis *of, text_buffer *out)
                 series->layer_count, setup->stage_count, setup->study->run.schedule,
                 setup->microbatch_count);
     text_format(out, "%d iterations sampled, of %d to %d", series->sample_count,
-                series->first + setup->first_iteration, series->last + setup->first_iteration);
+                setup->first_iteration, series->last + setup->first_iteration);
     if (of->spacing > 1) {
         text_format(out, "; each of %d stands for %.4g", series->count, of->spacing);
     }
@@ -268,10 +268,10 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "microbatches", setup->microbatch_count);
     json_put_int64(writer, "samples", series->sample_count);
     json_put_int64(writer, "iterations", series->count);
-    json_put_int64(writer, "first_iteration", series->first + setup->first_iteration);
+    json_put_int64(writer, "first_iteration", setup->first_iteration);
     json_put_int64(writer, "last_iteration", series->last + setup->first_iteration);
     put_ratio(writer, "spacing", of->spacing);
-    json_put_bool(writer, "microbatches_known", of->has_columns);
+    json_put_bool(writer, "microbatches_known", series->costs[0].microbatch_count > 1);
     json_put_bool(writer, "state_known", of->evidence.knows_state);
 }
 

@@ -3,143 +3,92 @@
 
 #include "balance/costs/layer_costs.h"
 
-#include <string.h>
-
 /// Costs that are kept together: 256 MiB of int64.
 enum { NUMBERS_MAX = 1 << 25 };
 
-/// A series while it is read. Slots keep their memory when samples are thinned out.
-typedef struct reading {
-    ana_series series;
-    int capacity;
-    int64_t **slots;       // [capacity] -> [slot_numbers], or NULL: not used yet
-    size_t slot_numbers;   // of one sample
-    bal_layer_times times; // means over the microbatches of the sample at hand
-    arena *memory;
-} reading;
-
-/// Decides from the first sample what is kept of every one.
-static void begin(reading *made, const bal_layer_costs *costs, int iteration_count, int count_max)
+/// How many samples like this one are kept.
+static int capacity_of(const bal_layer_costs *costs, int count_max)
 {
-    ana_series *series = &made->series;
-    const int layers = costs->layer_count;
     const int arrays = BAL_COST_TIMES_COUNT * costs->microbatch_count + BAL_COST_ARRAY_COUNT -
                        BAL_COST_TIMES_COUNT;
-    series->layer_count = layers;
-    series->stride = 1;
-    made->slot_numbers = (size_t)layers * (size_t)arrays;
-    made->capacity = (int)(NUMBERS_MAX / (made->slot_numbers > 0 ? made->slot_numbers : 1));
-    if (made->capacity > count_max) made->capacity = count_max;
-    if (made->capacity < 2) made->capacity = 2;
-    if (made->capacity > iteration_count) made->capacity = iteration_count;
-    const size_t capacity = (size_t)made->capacity;
-    made->slots = arena_array(made->memory, capacity, sizeof *made->slots);
-    series->iteration = arena_array(made->memory, capacity, sizeof *series->iteration);
-    series->costs = arena_array(made->memory, capacity, sizeof *series->costs);
-    series->before_ns = arena_array(made->memory, capacity * ((size_t)layers + 1), sizeof(int64_t));
-    bal_layer_times_init(&made->times, layers, made->memory);
+    const int64_t fitting = NUMBERS_MAX / ((int64_t)costs->layer_count * arrays);
+    if (fitting < 2) return 2;
+    return fitting < count_max ? (int)fitting : count_max;
 }
 
-/// Every second kept sample goes; the first one stays.
-static void thin_out(reading *made)
+/// Goes on to the next sample. @param iteration -1: to the first; out: iteration_count after the
+/// last
+static status next_sample(const bal_cost_source *source, int iteration_count, int *iteration,
+                          bal_layer_costs *costs, error_message *err)
 {
-    ana_series *series = &made->series;
-    const size_t entries = (size_t)series->layer_count + 1;
-    const int kept = (series->count + 1) / 2;
-    for (int index = 1; index < kept; index++) {
-        int64_t *const freed = made->slots[index];
-        made->slots[index] = made->slots[2 * index];
-        made->slots[2 * index] = freed;
-        series->iteration[index] = series->iteration[2 * index];
-        series->costs[index] = series->costs[2 * index];
-        memcpy(series->before_ns + (size_t)index * entries,
-               series->before_ns + 2 * (size_t)index * entries, entries * sizeof(int64_t));
+    for (bool changed = false; ++*iteration < iteration_count;) {
+        TRY(source->costs_at(source->context, *iteration, costs, &changed, err));
+        if (changed || *iteration == 0) break;
     }
-    series->count = kept;
-    series->stride *= 2;
-}
-
-/// Copies the arrays that costs have into numbers.
-static bal_layer_costs copy_costs(const bal_layer_costs *costs, int64_t *numbers)
-{
-    bal_layer_costs copied = *costs;
-    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (costs->arrays[array] == NULL) continue;
-        const size_t bytes = bal_layer_costs_array_bytes(costs, array);
-        copied.arrays[array] = memcpy(numbers, costs->arrays[array], bytes);
-        numbers += bytes / sizeof *numbers;
-    }
-    return copied;
-}
-
-static void sum_layers(reading *made, int index)
-{
-    const int layers = made->series.layer_count;
-    int64_t *before = made->series.before_ns + (size_t)index * ((size_t)layers + 1);
-    before[0] = 0;
-    for (int layer = 0; layer < layers; layer++) {
-        before[layer + 1] = before[layer] + bal_layer_time_ns(&made->times, layer);
-    }
-}
-
-static status keep(reading *made, int iteration, const bal_layer_costs *costs, error_message *err)
-{
-    ana_series *series = &made->series;
-    const int index = series->count;
-    if (made->slots[index] == NULL) {
-        made->slots[index] = arena_array(made->memory, made->slot_numbers, sizeof(int64_t));
-    }
-    TRY(bal_layer_times_fill(&made->times, costs, err));
-    series->iteration[index] = iteration;
-    series->costs[index] = copy_costs(costs, made->slots[index]);
-    sum_layers(made, index);
-    series->count++;
     return STATUS_OK;
 }
 
-static status check_alike(const reading *made, int iteration, const bal_layer_costs *costs,
-                          error_message *err)
+/// Counts the samples, whose sizes are alike, and finds of how many one is kept.
+static status count_samples(const bal_cost_source *source, int iteration_count, int count_max,
+                            ana_series *made, error_message *err)
 {
-    const ana_series *series = &made->series;
-    const bal_layer_costs *first = &series->costs[0];
-    if (costs->layer_count == series->layer_count &&
-        (series->count == 0 || costs->microbatch_count <= first->microbatch_count)) {
-        return STATUS_OK;
+    bal_layer_costs costs = {0};
+    int iteration = -1;
+    TRY(next_sample(source, iteration_count, &iteration, &costs, err));
+    const int columns = costs.microbatch_count;
+    const int capacity = capacity_of(&costs, count_max);
+    made->layer_count = costs.layer_count;
+    while (iteration < iteration_count) {
+        if (costs.layer_count != made->layer_count || costs.microbatch_count > columns) {
+            return error_set(err, STATUS_INVALID,
+                             "iteration %d has %d layers x %d microbatches, the first one %d x %d",
+                             iteration, costs.layer_count, costs.microbatch_count,
+                             made->layer_count, columns);
+        }
+        made->last = iteration;
+        made->sample_count++;
+        TRY(next_sample(source, iteration_count, &iteration, &costs, err));
     }
-    return error_set(err, STATUS_INVALID,
-                     "iteration %d has %d layers x %d microbatches, the first one %d x %d",
-                     iteration, costs->layer_count, costs->microbatch_count, series->layer_count,
-                     first->microbatch_count);
+    made->stride = 1;
+    while ((made->sample_count - 1) / made->stride >= capacity) {
+        made->stride *= 2;
+    }
+    return STATUS_OK;
 }
 
-static status add_sample(reading *made, int iteration, const bal_layer_costs *costs,
-                         error_message *err)
+static status keep(int iteration, const bal_layer_costs *costs, bal_layer_times *times,
+                   arena *memory, ana_series *made, error_message *err)
 {
-    ana_series *series = &made->series;
-    TRY(check_alike(made, iteration, costs, err));
-    series->last = iteration;
-    if (series->sample_count++ % series->stride != 0) return STATUS_OK;
-    if (series->count == made->capacity) {
-        thin_out(made);
-        if ((series->sample_count - 1) % series->stride != 0) return STATUS_OK;
+    bal_costs_copy copy = {.memory = arena_within(memory, 1 << 12)};
+    int64_t *before = made->before_ns + (size_t)made->count * ((size_t)made->layer_count + 1);
+    TRY(bal_layer_times_fill(times, costs, err));
+    bal_costs_copy_take(&copy, costs);
+    for (int layer = 0; layer < made->layer_count; layer++) {
+        before[layer + 1] = before[layer] + bal_layer_time_ns(times, layer);
     }
-    return keep(made, iteration, costs, err);
+    made->iteration[made->count] = iteration;
+    made->costs[made->count++] = copy.layers;
+    return STATUS_OK;
 }
 
 status ana_series_read(const bal_cost_source *source, int iteration_count, int count_max,
                        arena *memory, ana_series *series, error_message *err)
 {
-    reading made = {.memory = memory};
-    for (int iteration = 0; iteration < iteration_count; iteration++) {
-        bal_layer_costs costs;
-        bool changed = false;
-        TRY(source->costs_at(source->context, iteration, &costs, &changed, err));
-        if (iteration > 0 && !changed) continue;
-        if (iteration == 0) begin(&made, &costs, iteration_count, count_max);
-        TRY(add_sample(&made, iteration, &costs, err));
+    ana_series made = {.announces_changes = source->announces_changes};
+    bal_layer_costs costs = {0};
+    bal_layer_times times;
+    int iteration = -1;
+    TRY(count_samples(source, iteration_count, count_max, &made, err));
+    const size_t count = (size_t)(made.sample_count - 1) / (size_t)made.stride + 1;
+    made.iteration = arena_array(memory, count, sizeof *made.iteration);
+    made.costs = arena_array(memory, count, sizeof *made.costs);
+    made.before_ns = arena_array(memory, count * ((size_t)made.layer_count + 1), sizeof(int64_t));
+    bal_layer_times_init(&times, made.layer_count, memory);
+    for (int sample = 0; sample < made.sample_count; sample++) {
+        TRY(next_sample(source, iteration_count, &iteration, &costs, err));
+        if (sample % made.stride == 0) TRY(keep(iteration, &costs, &times, memory, &made, err));
     }
-    made.series.announces_changes = source->announces_changes;
-    *series = made.series;
+    *series = made;
     return STATUS_OK;
 }
 

@@ -1,11 +1,10 @@
 #include "analysis/diagnosis/diagnosis.h"
 
-#include "analysis/check/check.h"
 #include "analysis/compare/compare.h"
-#include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/schedule/schedule.h"
+#include "sim/training_replay.h"
 
 /// Additions that the search for a kept split may take.
 enum { SEARCH_MAX = 400000000 };
@@ -135,27 +134,15 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
 status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
                       arena *memory, int64_t *taken_ns, error_message *err)
 {
-    const ana_balancing no_balancing = {.balancer = bal_balancer_find("even"),
-                                        .migration = bal_migration_options_default(),
-                                        .repack = {.options = bal_repack_options_default()}};
-    const size_t ranks = (size_t)setup->machine.rank_count;
+    const ana_balancing given = ana_balancing_default("given");
     const bal_cost_source source = ana_series_source(series);
     ana_setup own = *setup;
-    int *stage_ranks = arena_array(memory, ranks, sizeof *stage_ranks);
-    int64_t *peak_bytes = arena_array(memory, ranks, sizeof *peak_bytes);
-    for (int rank = 0; rank < setup->machine.rank_count; rank++) {
-        stage_ranks[rank] = rank;
-    }
+    bal_training_result result;
     own.source = own.still = source;
     own.sources = &source;
+    own.given_first_layer = first_layer;
+    own.machine.rank_memory_bytes = 0; // the rows have limits
     const bal_training training = ana_setup_training(
-        &own, &no_balancing, (bal_record_sink){.context = taken_ns, .put = put_iteration});
-    const bal_plan plan = {.first_layer = first_layer,
-                           .rank_count = setup->stage_count,
-                           .chunk_count = 1,
-                           .schedule = setup->study->run.schedule,
-                           .microbatch_count = setup->microbatch_count,
-                           .stage_ranks = stage_ranks,
-                           .data_parallel = training.data_parallel};
-    return ana_plan_predict(&training, &plan, memory, peak_bytes, err);
+        &own, &given, (bal_record_sink){.context = taken_ns, .put = put_iteration});
+    return sim_training_replay(&training, memory, &result, err);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RANGES_MAX = 16, LAYERS_MAX = 256, NS_OF_LOAD = 1000000, CHANGE_BYTES = 128 };
+enum { RANGES_MAX = 16, CHANGE_BYTES = 128 };
 
 /// A ratio over the ranges of a row.
 typedef struct ranged {
@@ -16,24 +16,45 @@ typedef struct ranged {
     ana_interval bound; // the largest that any plan could reach
 } ranged;
 
+/// A speed-up over its ranges.
+typedef struct speed_up {
+    ana_interval total;
+    ana_interval bound;       // what no plan and no schedule exceeds
+    ana_interval before;      // bubble_ratio under the static split that is the baseline, or under
+                              // `even`
+    ana_interval after;       // bubble_ratio of the fastest dynamic row
+    ana_interval after_bound; // no contiguous plan has a smaller bubble_ratio
+    char still[ANA_TRIAL_LABEL_BYTES];   // label of the static split, of the first trial
+    char dynamic[ANA_TRIAL_LABEL_BYTES]; // label of the fastest dynamic row
+} speed_up;
+
 /// An experiment while it is played.
 typedef struct playing {
     ana_rows *rows;
     json_value row; // to be made
     const char *study;
-    ana_baseline baseline;
+    bool is_static;                 // speed-ups are over the best static split of the paper, the
+                                    // dynamism alike; else over the even split without it
+    const char *common;             // changes of every row, or NULL
     const char *change;             // of the row, for every trial, or NULL
     const char *ranges[RANGES_MAX]; // [range_count] further ones; the first: the stated inputs
     int range_count;
-    ana_speed_up speed_up; // played last
-    ranged first;          // of the rows before: the first number, the last and the largest
+    speed_up speed_up; // played last
+    ranged first;      // of the rows before: the first number, the last and the largest
     ranged last;
     ranged most;
 } playing;
 
+/// A member of the row; what it has not the experiment says for all of its rows.
+static json_value member_of(const playing *at, const char *key)
+{
+    const json_value own = json_member(at->row, key);
+    return json_is_missing(own) ? json_member(at->rows->experiment, key) : own;
+}
+
 static const char *text_of(const playing *at, const char *key)
 {
-    return ana_paper_text(at->row, key);
+    return ana_paper_text(member_of(at, key));
 }
 
 /// A change as ana_trial_play takes it; NULL: nothing.
@@ -57,8 +78,8 @@ static ana_reproduced *add_number(playing *at, const ana_interval *number)
 static status play(const playing *at, int range, const char *further, ana_trial *trial,
                    error_message *err)
 {
-    const char *const changes[] = {at->change, at->ranges[range], further};
-    return ana_trial_play(at->study, changes, 3, trial, err);
+    const char *const changes[] = {at->common, at->change, at->ranges[range], further};
+    return ana_trial_play(at->study, changes, 4, trial, err);
 }
 
 static status find_row(const playing *at, const ana_trial *trial, const char *label,
@@ -86,7 +107,7 @@ static double measure_of(const char *measure, const ana_trial_row *row)
 /// A "measure" of one "row", or its ratio to another's, which may have a further "change".
 static status make_number(playing *at, error_message *err)
 {
-    const json_value over = json_member(at->row, "over");
+    const json_value over = member_of(at, "over");
     const json_value scale = json_member(at->row, "scale");
     const char *further = change_of(at->rows, json_member(over, "change"));
     bool fits = true;
@@ -100,12 +121,13 @@ static status make_number(playing *at, error_message *err)
         ana_interval_add(&number.bound, value / (double)trial.bound_ns);
         if (!json_is_missing(over)) {
             if (further != NULL) TRY(play(at, range, further, &trial, err));
-            TRY(find_row(at, &trial, ana_paper_text(over, "row"), &row, err));
-            value /= measure_of(ana_paper_text(over, "measure"), row);
+            TRY(find_row(at, &trial, ana_paper_text(json_member(over, "row")), &row, err));
+            value /= measure_of(ana_paper_text(json_member(over, "measure")), row);
             if (range == 0) fits = row->result.fits;
         }
         if (!json_is_missing(scale)) {
-            value = value * ana_paper_element(scale, 0) / ana_paper_element(scale, 1);
+            value = value * ana_paper_number(json_element(scale, 0)) /
+                    ana_paper_number(json_element(scale, 1));
         }
         number.of_range[range] = value;
         ana_interval_add(&number.total, value);
@@ -141,19 +163,61 @@ static status make_change(playing *at, error_message *err)
     return STATUS_OK;
 }
 
+/// A trial of the speed-up. One that re-packs is of the row "replicated" instead of the fastest
+/// that does not; its bound is that of all GPUs computing all the time, in pipelines of any length.
+static status add_trial(playing *at, const ana_trial *trial, error_message *err)
+{
+    speed_up *out = &at->speed_up;
+    const bool repacks = !json_is_missing(json_member(at->row, "repacks"));
+    const ana_trial_row *still = ana_trial_find(trial, at->is_static ? "static" : "even");
+    const ana_trial_row *dynamic =
+        repacks ? ana_trial_find(trial, "replicated") : ana_trial_best_dynamic(trial);
+    if (still == NULL || dynamic == NULL || (!at->is_static && trial->still_even_ns == 0)) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "%s: needs 'even' and a dynamic row whose plans fit", at->study);
+    }
+    const double start_ns = (double)(at->is_static ? still->result.total_ns : trial->still_even_ns);
+    const int64_t bound_ns = repacks ? trial->work_ns : trial->bound_ns + trial->reduction_bound_ns;
+    if (out->total.count == 0) {
+        memcpy(out->still, still->label, sizeof out->still);
+        memcpy(out->dynamic, dynamic->label, sizeof out->dynamic);
+    }
+    ana_interval_add(&out->total, start_ns / (double)dynamic->result.total_ns);
+    ana_interval_add(&out->bound, start_ns / (double)bound_ns);
+    ana_interval_add(&out->before, still->result.bubble_ratio);
+    ana_interval_add(&out->after, dynamic->result.bubble_ratio);
+    ana_interval_add(&out->after_bound, 1 - (double)trial->work_ns / (double)trial->bound_ns);
+    return STATUS_OK;
+}
+
+static status play_speed_up(playing *at, error_message *err)
+{
+    at->speed_up = (speed_up){.still = ""};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        TRY(add_trial(at, &trial, err));
+    }
+    return STATUS_OK;
+}
+
+/// Adds the row of the speed-up: unreachable where the largest bound is short of what is published.
+static ana_reproduced *add_speed_up(playing *at, const char *quantity)
+{
+    const char *against =
+        at->is_static ? arena_format(at->rows->memory, "%s, the same model", at->speed_up.still)
+                      : "even, without the dynamism";
+    ana_reproduced *row =
+        ana_rows_add(at->rows, quantity, &at->speed_up.total, against, text_of(at, "note"));
+    row->bound = at->speed_up.bound.high;
+    if (row->bound < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    return row;
+}
+
 static status make_speed_up(playing *at, error_message *err)
 {
-    const ana_speed_up_case what = {
-        .study = at->study,
-        .baseline = at->baseline,
-        .common = at->change,
-        .ranges = at->ranges,
-        .range_count = at->range_count,
-        .repacks = !json_is_missing(json_member(at->row, "repacks")),
-    };
-    TRY(ana_speed_up_play(&what, &at->speed_up, err));
-    ana_rows_add_speed_up(at->rows, text_of(at, "quantity"), at->baseline, &at->speed_up,
-                          text_of(at, "note"));
+    TRY(play_speed_up(at, err));
+    add_speed_up(at, text_of(at, "quantity"));
     return STATUS_OK;
 }
 
@@ -184,9 +248,9 @@ static status make_bubble_after(playing *at, error_message *err)
 static status make_identity(playing *at, error_message *err)
 {
     (void)err;
-    const ana_interval value = ana_interval_of(ana_paper_number(at->row, "value"));
+    const ana_interval value = ana_interval_of(ana_paper_number(json_member(at->row, "value")));
     ana_reproduced *row = add_number(at, &value);
-    row->bound = ana_paper_number(at->row, "bound");
+    row->bound = ana_paper_number(json_member(at->row, "bound"));
     row->agreement = isnan(value.value) ? ANA_AGREEMENT_PREDICTED : ANA_AGREEMENT_CONSISTENT;
     return STATUS_OK;
 }
@@ -224,8 +288,8 @@ static status calibrate(const playing *at, int range, double wanted, calibrated 
     enum { STEPS = 10, ENDS = 8 };
     calibrated low;
     calibrated high;
-    TRY(try_value(at, range, ana_paper_number(at->row, "low"), &low, err));
-    TRY(try_value(at, range, ana_paper_number(at->row, "high"), &high, err));
+    TRY(try_value(at, range, ana_paper_number(json_member(at->row, "low")), &low, err));
+    TRY(try_value(at, range, ana_paper_number(json_member(at->row, "high")), &high, err));
     for (int step = 0; step < ENDS && isnan(high.reached); step++) {
         TRY(try_value(at, range, (low.value + high.value) / 2, &high, err));
     }
@@ -250,17 +314,16 @@ static status calibrate(const playing *at, int range, double wanted, calibrated 
 }
 
 /// The ranges, each joined with the calibration that belongs to it.
-static status calibrate_ranges(const playing *at, double wanted, const char **ranges,
-                               ana_interval *value, error_message *err)
+static status calibrate_ranges(playing *at, double wanted, ana_interval *value, error_message *err)
 {
     for (int range = 0; range < at->range_count; range++) {
         const char *own = at->ranges[range];
         calibrated found;
         TRY(calibrate(at, range, wanted, &found, err));
         ana_interval_add(value, found.value);
-        ranges[range] = own == NULL ? arena_format(at->rows->memory, "%s", found.change)
-                                    : arena_format(at->rows->memory, "%.*s,%s",
-                                                   (int)strlen(own) - 1, own, found.change + 1);
+        at->ranges[range] = own == NULL ? arena_format(at->rows->memory, "%s", found.change)
+                                        : arena_format(at->rows->memory, "%.*s,%s",
+                                                       (int)strlen(own) - 1, own, found.change + 1);
     }
     return STATUS_OK;
 }
@@ -277,7 +340,7 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
                         const ana_interval *value)
 {
     ana_rows *rows = at->rows;
-    const ana_speed_up *result = &at->speed_up;
+    const speed_up *result = &at->speed_up;
     const bool is_reached = fabs(result->before.value - wanted) < 0.005;
     ana_rows_add(rows, before, &result->before, idle_of(at, result->still),
                  arena_format(rows->memory, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at, "what"),
@@ -307,18 +370,13 @@ static status make_calibrated_bubbles(playing *at, error_message *err)
     const char *after = arena_format(rows->memory, "%sbubble after", prefix);
     const double wanted = ana_rows_published(rows, before);
     const double left = ana_rows_published(rows, after);
-    const char *ranges[RANGES_MAX];
     ana_interval value = {0};
-    TRY(calibrate_ranges(at, wanted, ranges, &value, err));
-    const ana_speed_up_case set = {.study = at->study,
-                                   .baseline = at->baseline,
-                                   .ranges = ranges,
-                                   .range_count = at->range_count};
-    TRY(ana_speed_up_play(&set, &at->speed_up, err));
+    TRY(calibrate_ranges(at, wanted, &value, err));
+    TRY(play_speed_up(at, err));
     add_bubbles(at, before, after, wanted, &value);
-    ana_rows_add_speed_up(rows, arena_format(rows->memory, "%sspeed-up over static", prefix),
-                          at->baseline, &at->speed_up, text_of(at, "note"));
-    if (is_chosen(at)) rows->rows[rows->count - 1].agreement = ANA_AGREEMENT_PREDICTED;
+    ana_reproduced *row =
+        add_speed_up(at, arena_format(rows->memory, "%sspeed-up over static", prefix));
+    if (is_chosen(at)) row->agreement = ANA_AGREEMENT_PREDICTED;
     const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
     ana_rows_add(
         rows,
@@ -400,7 +458,7 @@ static status make_kernel(playing *at, error_message *err)
 {
     (void)err;
     const model_kernel_speed *speeds = &model_kernel_speed_sputnik_a100;
-    const double sparsity = ana_paper_number(at->row, "sparsity");
+    const double sparsity = ana_paper_number(json_member(at->row, "sparsity"));
     ana_interval value = ana_interval_of(model_kernel_speed_at(speeds, 1 - sparsity));
     if (isnan(sparsity)) {
         int above = 1;
@@ -422,7 +480,7 @@ static status make_kernel(playing *at, error_message *err)
 static status make_over_factor(playing *at, error_message *err)
 {
     (void)err;
-    const double factor = ana_paper_number(at->row, "factor");
+    const double factor = ana_paper_number(json_member(at->row, "factor"));
     const ana_interval *total = &at->speed_up.total;
     const ana_interval over = {
         .value = total->value / factor, .low = total->low / factor, .high = total->high / factor};
@@ -430,35 +488,9 @@ static status make_over_factor(playing *at, error_message *err)
     return STATUS_OK;
 }
 
-/// Loads that would give what is published; "layers" are pairs of how many and their load.
 static status make_chosen_loads(playing *at, error_message *err)
 {
-    int64_t load_ns[LAYERS_MAX];
-    int layer_count = 0;
-    json_value run = json_element(json_member(at->row, "layers"), 0);
-    for (; run.node != NULL; run = json_next(run)) {
-        const int end = layer_count + (int)ana_paper_element(run, 0);
-        while (layer_count < end && layer_count < LAYERS_MAX) {
-            load_ns[layer_count++] = llround(ana_paper_element(run, 1) * NS_OF_LOAD);
-        }
-    }
-    const ana_chosen_loads chosen = {
-        text_of(at, "schedule"), (int)ana_paper_number(at->row, "stages"),
-        (int)ana_paper_number(at->row, "microbatches"), layer_count, load_ns};
-    ana_chosen_result result;
-    TRY(ana_chosen_loads_play(&chosen, at->rows->memory, &result, err));
-    static const char *const quantities[] = {"bubble before", "bubble after",
-                                             "speed-up over static"};
-    const double numbers[] = {result.idle_even, result.idle_balanced, result.speed_up};
-    for (int number = 0; number < 3; number++) {
-        const ana_interval interval = ana_interval_of(numbers[number]);
-        const char *quantity = arena_format(at->rows->memory, "%s%s, of chosen loads",
-                                            text_of(at, "prefix"), quantities[number]);
-        ana_rows_add(at->rows, quantity, &interval, text_of(at, "baseline"),
-                     number == 0 ? text_of(at, "note") : "")
-            ->agreement = ANA_AGREEMENT_CONSISTENT;
-    }
-    return STATUS_OK;
+    return ana_play_chosen_loads(at->rows, at->row, err);
 }
 
 static status make_table1(playing *at, error_message *err)
@@ -501,21 +533,19 @@ static void choose_ranges(playing *at, json_value ranges)
 {
     const json_value change = json_member(at->row, "change");
     at->range_count = 0;
-    for (int index = 0; index < json_count(ranges); index++) {
-        const json_value range = json_element(ranges, index);
-        assert(at->range_count < RANGES_MAX);
-        if (index > 0 && is_settled(range, change)) continue;
-        at->ranges[at->range_count++] = change_of(at->rows, range);
+    json_value list[RANGES_MAX];
+    const int count = ana_paper_list(ranges, RANGES_MAX, list);
+    for (int index = 0; index < count; index++) {
+        if (index > 0 && is_settled(list[index], change)) continue;
+        at->ranges[at->range_count++] = change_of(at->rows, list[index]);
     }
 }
 
-static status make_row(playing *at, json_value experiment, error_message *err)
+static status make_row(playing *at, error_message *err)
 {
-    const char *study = text_of(at, "study");
-    const json_value own = json_member(at->row, "ranges");
-    at->study = study[0] != '\0' ? study : ana_paper_text(experiment, "study");
+    at->study = text_of(at, "study");
     at->change = change_of(at->rows, json_member(at->row, "change"));
-    choose_ranges(at, json_is_missing(own) ? json_member(experiment, "ranges") : own);
+    choose_ranges(at, member_of(at, "ranges"));
     for (size_t maker = 0; maker < sizeof makers / sizeof makers[0]; maker++) {
         if (strcmp(makers[maker].name, text_of(at, "make")) == 0)
             return makers[maker].make(at, err);
@@ -525,13 +555,14 @@ static status make_row(playing *at, json_value experiment, error_message *err)
 
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err)
 {
-    playing at = {.rows = rows};
-    const bool is_static = strcmp(ana_paper_text(experiment, "baseline"), "static") == 0;
-    at.baseline = is_static ? ANA_BASELINE_STATIC : ANA_BASELINE_STILL;
     rows->experiment = experiment;
-    at.row = json_element(json_member(experiment, "rows"), 0);
+    playing at = {.rows = rows,
+                  .is_static =
+                      strcmp(ana_paper_text(json_member(experiment, "against")), "static") == 0,
+                  .common = change_of(rows, json_member(experiment, "change")),
+                  .row = json_element(json_member(experiment, "rows"), 0)};
     for (; at.row.node != NULL; at.row = json_next(at.row)) {
-        TRY(make_row(&at, experiment, err));
+        TRY(make_row(&at, err));
     }
     return STATUS_OK;
 }

@@ -3,7 +3,6 @@
 #include "analysis/paper/rows.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 extern const embedded_file ana_paper_experiments[];
@@ -34,7 +33,7 @@ status ana_reproduction_open(const char *const *names, int name_count, arena *me
     const json_value all = json_member(root, "experiments");
     const int count = json_count(all);
     for (int index = 0; index < count; index++) {
-        known[index] = ana_paper_text(json_element(all, index), "name");
+        known[index] = ana_paper_text(json_member(json_element(all, index), "name"));
     }
     for (int name = 0; name < name_count; name++) {
         const int found = text_find(names[name], known, count);
@@ -58,12 +57,13 @@ static const char *reason_of(json_value experiment, const ana_reproduced *row)
 {
     const json_value because = json_member(experiment, "because");
     if (strcmp(outcome_of(row), "disagrees") != 0) return "";
-    if (!json_is_array(because)) return ana_paper_text(experiment, "because");
+    if (!json_is_array(because)) return ana_paper_text(json_member(experiment, "because"));
     json_value pair = json_element(because, 0);
-    while (pair.node != NULL && strstr(row->quantity, ana_paper_element_text(pair, 0)) == NULL) {
+    while (pair.node != NULL &&
+           strstr(row->quantity, ana_paper_text(json_element(pair, 0))) == NULL) {
         pair = json_next(pair);
     }
-    return pair.node != NULL ? ana_paper_element_text(pair, 1) : "";
+    return pair.node != NULL ? ana_paper_text(json_element(pair, 1)) : "";
 }
 
 status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void *context),
@@ -85,42 +85,39 @@ status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void 
     return STATUS_OK;
 }
 
-enum { LINE_COLUMNS = 118 };
+enum { LINE_COLUMNS = 118, INPUTS_MAX = 32 };
 
 /// "-" where a number is not known.
-static const char *number_text(double number, char out[24])
+static text_words number_text(double number)
 {
-    if (isnan(number)) {
-        snprintf(out, 24, "-");
-    } else {
-        snprintf(out, 24, "%.3f", number);
-    }
-    return out;
+    return text_wording(isnan(number) ? "-" : "%.3f", number);
 }
 
 static void print_row(const ana_reproduced *row, int width, text_buffer *out)
 {
-    char text[5][24];
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
-                number_text(row->published, text[0]), number_text(row->simulated, text[1]),
-                number_text(row->low, text[2]), number_text(row->high, text[3]),
-                number_text(row->bound, text[4]), agreement_names[row->agreement], outcome_of(row),
+                number_text(row->published).text, number_text(row->simulated).text,
+                number_text(row->low).text, number_text(row->high).text,
+                number_text(row->bound).text, agreement_names[row->agreement], outcome_of(row),
                 row->baseline);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
 
 static void print_inputs(json_value experiment, text_buffer *out)
 {
-    const json_value first = json_element(json_member(experiment, "inputs"), 0);
+    json_value inputs[INPUTS_MAX];
+    const int count = ana_paper_list(json_member(experiment, "inputs"), INPUTS_MAX, inputs);
     int width = 0;
-    for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        const int length = (int)strlen(ana_paper_element_text(input, 0));
+    for (int input = 0; input < count; input++) {
+        const int length = (int)strlen(ana_paper_text(json_element(inputs[input], 0)));
         if (length > width) width = length;
     }
     text_append(out, "  inputs\n");
-    for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        text_format(out, "    %-*s  %s [%s]\n", width, ana_paper_element_text(input, 0),
-                    ana_paper_element_text(input, 1), ana_paper_element_text(input, 2));
+    for (int input = 0; input < count; input++) {
+        text_format(out, "    %-*s  %s [%s]\n", width,
+                    ana_paper_text(json_element(inputs[input], 0)),
+                    ana_paper_text(json_element(inputs[input], 1)),
+                    ana_paper_text(json_element(inputs[input], 2)));
     }
 }
 
@@ -153,9 +150,9 @@ static void print_reasons(const ana_reproduction *reproduction, const char *name
 static void print_experiment(const ana_reproduction *reproduction, json_value experiment,
                              text_buffer *out)
 {
-    const char *name = ana_paper_text(experiment, "name");
+    const char *name = ana_paper_text(json_member(experiment, "name"));
     const int width = quantity_width(reproduction);
-    text_format(out, "%s: %s\n", name, ana_paper_text(experiment, "summary"));
+    text_format(out, "%s: %s\n", name, ana_paper_text(json_member(experiment, "summary")));
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, "quantity",
                 "published", "simulated", "low", "high", "bound", "agreement", "outcome",
                 "against");

@@ -16,12 +16,14 @@ typedef struct ana_rows {
     int count;
 } ana_rows;
 
-/// What experiments.json, which is part of the program and complete, has under a key; "" and NAN
+/// What experiments.json, which is part of the program and complete, has at a place; "" and NAN
 /// where it has nothing.
-const char *ana_paper_text(json_value object, const char *key);
-double ana_paper_number(json_value object, const char *key);
-double ana_paper_element(json_value array, int index);
-const char *ana_paper_element_text(json_value array, int index);
+const char *ana_paper_text(json_value value);
+double ana_paper_number(json_value value);
+
+/// The elements of a list, at most so many (asserted); in the place of a name stand those of the
+/// list that the file has under it. @return how many
+int ana_paper_list(json_value list, int most, json_value *elements);
 
 // One study played with other values at some of its places, in trial.c: what numbers are made of.
 
@@ -91,67 +93,15 @@ double ana_rows_published(const ana_rows *rows, const char *quantity);
 ana_reproduced *ana_rows_add(ana_rows *rows, const char *quantity, const ana_interval *number,
                              const char *baseline, const char *note);
 
-/// What a speed-up is over.
-typedef enum ana_baseline {
-    ANA_BASELINE_STATIC, ///< the best static split of the paper, the dynamism alike
-    ANA_BASELINE_STILL   ///< the even split of the model without the dynamism
-} ana_baseline;
-
-/// A speed-up that an experiment plays several times.
-typedef struct ana_speed_up_case {
-    const char *study;
-    ana_baseline baseline;
-    const char *common;        // changes for every trial, or NULL
-    const char *const *ranges; // [range_count] further changes; the first are the stated inputs
-    int range_count;
-    bool repacks; // its row "replicated" instead of the fastest that does not re-pack; the bound is
-                  // then that of all GPUs computing all the time, in pipelines of any length
-} ana_speed_up_case;
-
-/// What came of its trials.
-typedef struct ana_speed_up {
-    ana_interval total;
-    ana_interval bound;       // what no plan and no schedule exceeds
-    ana_interval before;      // bubble_ratio under the static split that is the baseline, or under
-                              // `even`
-    ana_interval after;       // bubble_ratio of the fastest dynamic row
-    ana_interval after_bound; // no contiguous plan has a smaller bubble_ratio
-    char still[ANA_TRIAL_LABEL_BYTES];   // label of the static split, of the first trial
-    char dynamic[ANA_TRIAL_LABEL_BYTES]; // label of the fastest dynamic row
-} ana_speed_up;
-
-/// Plays the trials of a speed-up. Its study needs a static row and a dynamic one.
-///
-/// @return STATUS_INFEASIBLE naming the study if one of them was not played
-status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error_message *err);
-
-/// Adds the row of a speed-up: predicted, or unreachable where the largest bound is short of the
-/// published number.
-void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,
-                           const ana_speed_up *result, const char *note);
-
-/// Layers whose F, B and W take chosen times, the same for every microbatch.
-typedef struct ana_chosen_loads {
-    const char *schedule; // a fixed one of one chunk
-    int stage_count;      // divides layer_count
-    int microbatch_count;
-    int layer_count;
-    const int64_t *load_ns; // [layer_count]
-} ana_chosen_loads;
-
-/// What moving whole layers makes of them, by the exact smallest largest stage.
-typedef struct ana_chosen_result {
-    double idle_even;     // share of an iteration without a barrier, under the even split
-    double idle_balanced; // under the balanced one
-    double speed_up;      // of an iteration with a barrier at the optimizer step
-} ana_chosen_result;
-
-/// @return what the schedule or the partition refuses
-status ana_chosen_loads_play(const ana_chosen_loads *chosen, arena *memory, ana_chosen_result *out,
-                             error_message *err);
-
 /// Plays an experiment of experiments.json.
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err);
+
+/// Loads that would give what is published: what moving whole layers makes of them.
+///
+/// @param row of experiments.json; "layers" are pairs of how many and their load. Its schedule is a
+///            fixed one of one chunk, and its stages divide its layers
+/// @return what the schedule or the partition refuses
+status ana_play_chosen_loads(ana_rows *rows, json_value row, error_message *err);
 
 /// Table 1, all of it.
 ///

@@ -37,12 +37,12 @@ static void read_table(json_value table, table1 *made)
     for (; row.node != NULL; row = json_next(row)) {
         assert(made->count < CELLS_MAX);
         cell *at = &made->cells[made->count++];
-        at->layer_count = (int)ana_paper_element(row, 0);
-        at->gpu_count = (int)ana_paper_element(row, 1);
+        at->layer_count = (int)ana_paper_number(json_element(row, 0));
+        at->gpu_count = (int)ana_paper_number(json_element(row, 1));
         for (int method = 0; method < METHODS; method++) {
-            at->published[method] = ana_paper_element(row, 2 + method);
+            at->published[method] = ana_paper_number(json_element(row, 2 + method));
         }
-        at->speed_up = ana_paper_element(row, 2 + METHODS);
+        at->speed_up = ana_paper_number(json_element(row, 2 + METHODS));
     }
 }
 
@@ -146,18 +146,26 @@ static status play_table(table1 *table, ana_interval *spread, error_message *err
     return STATUS_OK;
 }
 
+/// Adds the error of a prediction to the sum and largest of others.
+static void add_error(double predicted, double published, ana_interval *errors)
+{
+    const double error = fabs(predicted / published - 1);
+    errors->value += error;
+    errors->high = fmax(errors->high, error);
+    errors->count++;
+}
+
 /// Adds a number of a cell; one that was not set by it counts as an error of what is predicted.
 static void add_number(table1 *table, const char *quantity, const ana_interval *number,
                        double published, bool is_set, const char *baseline, ana_interval *errors)
 {
     ana_reproduced *row = ana_rows_add(table->rows, quantity, number, baseline, "");
     row->published = published;
-    if (is_set) row->agreement = ANA_AGREEMENT_CALIBRATED;
-    if (is_set) return;
-    const double error = fabs(number->value / published - 1);
-    errors->value += error;
-    errors->high = fmax(errors->high, error);
-    errors->count++;
+    if (is_set) {
+        row->agreement = ANA_AGREEMENT_CALIBRATED;
+    } else {
+        add_error(number->value, published, errors);
+    }
 }
 
 /// Adds the four rows of a row of the table.
@@ -204,10 +212,7 @@ static void add_constant(table1 *table)
     for (int index = 0; index < table->count; index++) {
         const cell *at = &table->cells[index];
         if (at->layer_count == CALIBRATION_LAYERS || at->speed_up <= 0) continue;
-        const double error = fabs(constant / at->speed_up - 1);
-        errors.value += error;
-        errors.high = fmax(errors.high, error);
-        errors.count++;
+        add_error(constant, at->speed_up, &errors);
     }
     errors.value /= errors.count;
     ana_rows_add(table->rows, "mean error of speed-ups, were all as with 24 layers", &errors,
@@ -263,26 +268,6 @@ static status add_memory(table1 *table, error_message *err)
     return STATUS_OK;
 }
 
-/// What the head alone would be worth: the even split of dense attention over the tuned one.
-static status add_head(table1 *table, error_message *err)
-{
-    const char *const change = "{\"model\":\"gpt-dynmo\",\"dynamism\":null,\"balancing\":["
-                               "{\"balancer\":\"even\"},{\"balancer\":\"tuned\"}]}";
-    ana_trial trial;
-    TRY(ana_trial_play("table1", &change, 1, &trial, err));
-    const ana_trial_row *even = ana_trial_find(&trial, "even");
-    const ana_trial_row *tuned = ana_trial_find(&trial, "tuned");
-    if (even == NULL || tuned == NULL) {
-        return error_set(err, STATUS_INFEASIBLE, "table1: no plan fits");
-    }
-    const ana_interval head =
-        ana_interval_of((double)even->result.total_ns / (double)tuned->result.total_ns);
-    ana_rows_add(table->rows, "static tuning of the head alone, 24 layers, 8 GPUs", &head,
-                 "even (Megatron), dense flash attention",
-                 "More than all of the published speed-up; it is not in the other rows.");
-    return STATUS_OK;
-}
-
 status ana_play_table1(ana_rows *rows, json_value published, error_message *err)
 {
     table1 table = {.rows = rows};
@@ -305,6 +290,5 @@ status ana_play_table1(ana_rows *rows, json_value published, error_message *err)
     add_errors(&table, "mean error of samples per second", &rate_errors,
                "The paper's runs slow down by less than twice from 24 to 56 layers, and from 8 to "
                "2 GPUs by more than this schedule does.");
-    TRY(add_memory(&table, err));
-    return add_head(&table, err);
+    return add_memory(&table, err);
 }

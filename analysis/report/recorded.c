@@ -58,37 +58,6 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
     return STATUS_OK;
 }
 
-static void add_fact(ana_report_fact *facts, int *count, const char *name, const char *value)
-{
-    if (value != NULL) facts[(*count)++] = (ana_report_fact){name, value};
-}
-
-static status read_provenance(trace_store *store, ana_recorded *recorded, arena *memory,
-                              error_message *err)
-{
-    enum { FACTS_MAX = 16 };
-    const trace_run_info *info = &recorded->info;
-    trace_input_file *files = NULL;
-    int file_count = 0;
-    int count = 0;
-    TRY(trace_run_rows(store, info->run_id, TRACE_RUN_INPUTS, NULL, memory, &files, &file_count,
-                       err));
-    ana_report_fact *facts = arena_array(memory, FACTS_MAX, sizeof *facts);
-    add_fact(facts, &count, "command", info->command_line);
-    add_fact(facts, &count, "dynmo", info->tool_version);
-    add_fact(facts, &count, "host", info->host);
-    add_fact(facts, &count, "started", info->started_at);
-    add_fact(facts, &count, "finished", info->finished_at);
-    for (int file = 0; file < file_count && count < FACTS_MAX; file++) {
-        const char *value = arena_format(memory, "%s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")",
-                                         files[file].path, files[file].bytes, files[file].hash);
-        add_fact(facts, &count, "input", value);
-    }
-    recorded->provenance = facts;
-    recorded->provenance_count = count;
-    return STATUS_OK;
-}
-
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
 {
@@ -106,7 +75,11 @@ status ana_recorded_open(trace_store *store, const char *name, arena *memory,
     TRY(find_run(store, name, memory, &recorded->info, err));
     TRY(read_results(store, recorded, memory, err));
     if (!json_is_missing(recorded->comparison)) TRY(read_series(store, recorded, memory, err));
-    return read_provenance(store, recorded, memory, err);
+    trace_input_file *inputs = NULL;
+    TRY(trace_run_rows(store, recorded->info.run_id, TRACE_RUN_INPUTS, NULL, memory, &inputs,
+                       &recorded->input_count, err));
+    recorded->inputs = inputs;
+    return STATUS_OK;
 }
 
 /// "timeline/239/partition on-change": the iteration, and where the label begins; -1 if it is none.

@@ -18,11 +18,6 @@ typedef struct ana_report_series {
     bool has_times;                        // false: loads only
 } ana_report_series;
 
-typedef struct ana_report_fact {
-    const char *name;
-    const char *value;
-} ana_report_fact;
-
 /// Everything that a report shows. Arrays and strings are from the arena.
 typedef struct ana_recorded {
     trace_run_info info;
@@ -31,8 +26,8 @@ typedef struct ana_recorded {
     const char *words;     // what was printed of it, or NULL
     const ana_report_series *series; // [series_count]
     int series_count;
-    const ana_report_fact *provenance;
-    int provenance_count;
+    const trace_input_file *inputs; // [input_count]
+    int input_count;
 } ana_recorded;
 
 /// Reads a run.

@@ -2,22 +2,13 @@
 
 #include "balance/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000, DOTS_MAX = 20000 };
 
 const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "bubble", "pareto"};
-
-/// What stands below each picture.
-static const char *const captions[ANA_FIGURE_COUNT] = {
-    [ANA_FIGURE_TIMELINE] =
-        "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
-        "the input gradient; W: backward for the weight gradient; BW: both. White is idle.",
-    [ANA_FIGURE_BUBBLE] = "Share of all ranks' time that is idle. Iterations count from the first "
-                          "one that was replayed.",
-    [ANA_FIGURE_PARETO] = "Every point of the study. Nothing beats the Pareto set in everything.",
-};
 
 /// The ops of a timeline as a data block for the timeline script, and its title.
 static void append_panel(const ana_timeline *timeline, int panel, text_buffer *settings)
@@ -80,8 +71,9 @@ static status draw_timeline(const ana_report *report, text_buffer *svg, error_me
 }
 
 /// Draws the bubbles of every series, thinned to what a picture can show.
-static status draw_bubbles(const ana_recorded *recorded, text_buffer *svg, error_message *err)
+static status draw_bubbles(const ana_report *report, text_buffer *svg, error_message *err)
 {
+    const ana_recorded *recorded = report->recorded;
     text_buffer settings = {0};
     text_buffer titles = {0};
     int shown = 0;
@@ -124,8 +116,10 @@ typedef struct axis {
 
 static double number_or(json_value object, const char *key, double fallback)
 {
+    const json_value member = json_member(object, key);
     double number = fallback;
-    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    // To read what is missing fails, and a failure finds its way through the whole document.
+    if (!json_is_missing(member)) (void)json_double(member, -1e300, 1e300, &number, NULL);
     return number;
 }
 
@@ -151,8 +145,9 @@ static void append_points(json_value answer, const axis *x, const axis *y, int k
     text_format(settings, "$%s << EOD\n", blocks[kind]);
     for (json_value point = json_element(json_member(answer, "points"), 0);
          point.node != NULL && dot_count < DOTS_MAX; point = json_next(point)) {
+        const json_value pareto = json_member(point, "pareto");
         bool is_pareto = false;
-        (void)json_bool(json_member(point, "pareto"), &is_pareto, NULL);
+        if (!json_is_missing(pareto)) (void)json_bool(pareto, &is_pareto, NULL);
         const double length = number_or(point, x->key, 0) / x->unit;
         const bool is_reference = number_or(point, "point", -1) == reference;
         if (length <= 0 || (kind == 2 ? !is_reference : kind != (int)is_pareto)) continue;
@@ -163,7 +158,7 @@ static void append_points(json_value answer, const axis *x, const axis *y, int k
 }
 
 /// Every point: time against cost, GPU-hours or memory.
-static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_message *err)
+static status draw_points(const ana_report *report, text_buffer *svg, error_message *err)
 {
     static const axis times[] = {{"train_s", "hours of the whole training", 3600},
                                  {"iteration_ns", "ms of an iteration", 1e6}};
@@ -171,7 +166,7 @@ static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_
         {"cost", "cost of the whole training", 1},
         {"gpu_hours", "GPU-hours of the whole training", 1},
         {"peak_memory_bytes", "memory of the fullest rank, GiB", 1024.0 * 1024 * 1024}};
-    const json_value answer = recorded->answer;
+    const json_value answer = report->recorded->answer;
     if (json_is_missing(answer)) return STATUS_OK;
     const json_value points = json_member(answer, "points");
     const axis *x = choose(points, times, 2);
@@ -186,17 +181,26 @@ static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_
     return drawn;
 }
 
+/// How each picture is drawn, and what stands below it.
+static const struct {
+    status (*draw)(const ana_report *report, text_buffer *svg, error_message *err);
+    const char *caption;
+} figures[ANA_FIGURE_COUNT] = {
+    [ANA_FIGURE_TIMELINE] =
+        {draw_timeline,
+         "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
+         "the input gradient; W: backward for the weight gradient; BW: both. White is idle."},
+    [ANA_FIGURE_BUBBLE] = {draw_bubbles,
+                           "Share of all ranks' time that is idle. Iterations count from the first "
+                           "one that was replayed."},
+    [ANA_FIGURE_PARETO] = {draw_points, "Every point of the study. Nothing beats the Pareto set in "
+                                        "everything."},
+};
+
 status ana_report_figure(const ana_report *report, ana_figure figure, text_buffer *svg,
                          error_message *err)
 {
-    switch (figure) {
-    case ANA_FIGURE_TIMELINE:
-        return draw_timeline(report, svg, err);
-    case ANA_FIGURE_BUBBLE:
-        return draw_bubbles(report->recorded, svg, err);
-    default:
-        return draw_points(report->recorded, svg, err);
-    }
+    return figures[figure].draw(report, svg, err);
 }
 
 void ana_page_begin(const char *title, text_buffer *out)
@@ -253,7 +257,7 @@ static status append_figures(const ana_report *report, text_buffer *out, error_m
         text_buffer svg = {0};
         drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
         if (drawn == STATUS_OK && svg.length > 0) {
-            ana_page_figure(svg.bytes, captions[figure], out);
+            ana_page_figure(svg.bytes, figures[figure].caption, out);
         }
         text_free(&svg);
     }
@@ -274,16 +278,30 @@ void ana_page_end(text_buffer *out)
     text_append(out, "</body></html>\n");
 }
 
+static void append_fact(const char *name, const char *value, text_buffer *out)
+{
+    if (value == NULL) return;
+    text_format(out, "<tr><td>%s</td><td class=\"text\">", name);
+    text_append_escaped(out, value);
+    text_append(out, "</td></tr>\n");
+}
+
 static void append_provenance(const ana_recorded *recorded, text_buffer *out)
 {
-    const ana_report_fact *facts = recorded->provenance;
+    const trace_run_info *info = &recorded->info;
     text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
-    for (int fact = 0; fact < recorded->provenance_count; fact++) {
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, facts[fact].name);
-        text_append(out, "</td><td class=\"text\">");
-        text_append_escaped(out, facts[fact].value);
-        text_append(out, "</td></tr>\n");
+    append_fact("command", info->command_line, out);
+    append_fact("dynmo", info->tool_version, out);
+    append_fact("host", info->host, out);
+    append_fact("started", info->started_at, out);
+    append_fact("finished", info->finished_at, out);
+    for (int file = 0; file < recorded->input_count; file++) {
+        const trace_input_file *input = &recorded->inputs[file];
+        text_buffer value = {0};
+        text_format(&value, "%s (%" PRId64 " bytes, FNV-1a %016" PRIx64 ")", input->path,
+                    input->bytes, input->hash);
+        append_fact("input", value.bytes, out);
+        text_free(&value);
     }
     text_append(out, "</tbody></table>\n");
 }

@@ -99,8 +99,6 @@ status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline,
 {
     const char *schema = NULL;
     const char *placement = NULL;
-    const char *label = NULL;
-    const char *name = NULL;
     *timeline = (ana_timeline){0};
     bal_schedule *schedule = &timeline->schedule;
     TRY(json_string(json_member(root, "schema"), &schema, err));
@@ -108,8 +106,8 @@ status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline,
         return json_error(json_member(root, "schema"), STATUS_FORMAT, err,
                           "'%.40s' is not 'dynmo-timeline/1'", schema);
     }
-    TRY(json_string(json_member(root, "label"), &label, err));
-    TRY(json_string(json_member(root, "schedule"), &name, err));
+    TRY(json_string(json_member(root, "label"), &timeline->label, err));
+    TRY(json_string(json_member(root, "schedule"), &schedule->name, err));
     TRY(json_string(json_member(root, "placement"), &placement, err));
     TRY(json_int(json_member(root, "iteration"), 0, INT32_MAX, &timeline->iteration, err));
     TRY(json_int(json_member(root, "ranks"), 1, BAL_RANKS_MAX, &schedule->rank_count, err));
@@ -120,8 +118,6 @@ status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline,
         return json_error(json_member(root, "placement"), STATUS_FORMAT, err,
                           "'%.40s' is neither v nor interleaved", placement);
     }
-    schedule->name = arena_string(memory, name);
-    timeline->label = arena_string(memory, label);
     const int stages = schedule->rank_count * schedule->chunk_count;
     int64_t *wide = arena_array(memory, (size_t)stages + 1, sizeof *wide);
     int *first_layer = arena_array(memory, (size_t)stages + 1, sizeof *first_layer);

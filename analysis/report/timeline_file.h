@@ -29,7 +29,7 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out);
 /// Reads a document that ana_timeline_write wrote. timeline itself must stay where it is: its
 /// schedule is pointed to.
 ///
-/// @param timeline arrays are carved from memory
+/// @param timeline arrays are carved from memory, strings borrowed from the document
 /// @return STATUS_FORMAT naming the key that is wrong.
 status ana_timeline_read(json_value root, arena *memory, ana_timeline *timeline,
                          error_message *err);

@@ -48,24 +48,23 @@ static double mended(const finding *of, ana_cause_kind cause, int step, int op)
 {
     const ana_op_run *run = of->run;
     const trace_op *each = &run->steps[step].ops[op];
-    const int kind = ana_work_kind(each);
+    const ana_work *work = of->times.work_of[step][op];
     const double own_ns = (double)run->steps[step].own_ns[op];
     switch (cause) {
     case ANA_CAUSE_WORKER:
-        return kind >= 0 && of->is_slow[each->rank] ? 1 / of->times.factor[each->rank] : 1;
+        return work != NULL && of->is_slow[each->rank] ? 1 / of->times.factor[each->rank] : 1;
     case ANA_CAUSE_STAGE:
-        return kind >= 0 ? of->stage_factor[each->stage] : 1;
+        return work != NULL ? of->stage_factor[each->stage] : 1;
     case ANA_CAUSE_LENGTHS: {
-        if (kind < 0) return 1;
-        const ana_work_step *work = &of->times.steps[step];
-        const double length = work->length[work->group[op]];
-        const double usual = of->times.usual_length[step * ANA_WORK_KINDS + kind];
+        if (work == NULL) return 1;
+        const double length = of->times.length[work->group];
+        const double usual = of->times.usual_length[step * ANA_WORK_KINDS + work->kind];
         return length > 0 ? usual / length : 1;
     }
     case ANA_CAUSE_HOST:
         if (is_collection(run->table->names[each->name - 1])) return 0;
-        if (!ana_work_is_held_up(&of->times, step, op)) return 1;
-        return ana_work_expected_ns(&of->times, step, op) / own_ns;
+        if (work == NULL || !ana_work_is_held_up(&of->times, work)) return 1;
+        return ana_work_expected_ns(&of->times, work) / own_ns;
     default: {
         const int link = each->rank * run->table->name_count + each->name - 1;
         const double ideal_ns = (double)run->ideal_ns[each->name - 1];
@@ -278,16 +277,12 @@ static bool find_lengths(finding *of, text_buffer *evidence)
     double largest = 0;
     double sum = 0;
     double squares = 0;
-    double count = 0;
-    for (int step = 0; step < of->run->step_count; step++) {
-        const ana_work_step *work = &of->times.steps[step];
-        for (int group = 0; group < work->group_count; group++) {
-            const double length = work->length[group];
-            if (length > largest) largest = length;
-            sum += length;
-            squares += length * length;
-            count++;
-        }
+    const double count = of->times.group_count;
+    for (int group = 0; group < of->times.group_count; group++) {
+        const double length = of->times.length[group];
+        if (length > largest) largest = length;
+        sum += length;
+        squares += length * length;
     }
     const double mean = count > 0 ? sum / count : 1;
     const double variance = count > 0 ? squares / count - mean * mean : 0;
@@ -306,20 +301,19 @@ static bool find_pauses(finding *of, text_buffer *evidence)
     double delayed_ns = 0;
     double held_up_ns = 0;
     int held_up_count = 0; // ops that took longer than the limit of the rest
-    int work_count = 0;
     const double steps = of->run->step_count;
     for (int step = 0; step < of->run->step_count; step++) {
         const ana_op_step *each = &of->run->steps[step];
         delayed_ns += (double)(of->slowdowns->steps[step].delayed_ns -
                                of->slowdowns->steps[step].replayed_ns);
         for (int op = 0; op < each->op_count; op++) {
-            work_count += ana_work_kind(&each->ops[op]) >= 0;
             if (is_collection(of->run->table->names[each->ops[op].name - 1])) {
                 collected_ns += (double)each->own_ns[op];
             }
-            if (!ana_work_is_held_up(&of->times, step, op)) continue;
+            const ana_work *work = of->times.work_of[step][op];
+            if (work == NULL || !ana_work_is_held_up(&of->times, work)) continue;
             held_up_count++;
-            held_up_ns += (double)each->own_ns[op] - ana_work_expected_ns(&of->times, step, op);
+            held_up_ns += (double)work->own_ns - ana_work_expected_ns(&of->times, work);
         }
     }
     text_format(evidence,
@@ -329,7 +323,7 @@ static bool find_pauses(finding *of, text_buffer *evidence)
                 has_messages(of->run) ? "" : " and messages, which were not recorded,",
                 text_duration((int64_t)(delayed_ns / steps)).text,
                 text_duration((int64_t)(collected_ns / steps / of->run->worker_count)).text,
-                held_up_count, work_count,
+                held_up_count, (int)of->times.work_count,
                 text_duration(held_up_count > 0 ? (int64_t)(held_up_ns / held_up_count) : 0).text);
     return true;
 }

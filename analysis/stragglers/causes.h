@@ -41,8 +41,9 @@ typedef struct ana_slowdowns {
     ana_straggler_step *steps;       // [step_count]
     double slowdown;                 // sum of replayed over sum of ideal
     double launch_slowdown;          // sum of recorded over sum of replayed
-    double *by[ANA_SLOW_COUNT];      // [parts of the kind]; workers each replayed alone
-    double *step_by[ANA_SLOW_COUNT]; // [step_count][parts of the kind] the same of every step
+    int count[ANA_SLOW_COUNT];       // of parts
+    double *by[ANA_SLOW_COUNT];      // [count]; workers each replayed alone
+    double *step_by[ANA_SLOW_COUNT]; // [step_count][count] the same of every step
     int slow_worker_count;           // 3 % of the workers, rounded up: those slowed most
     bool *is_slow;                   // [worker_count]
     double worker_share; // M_W: of the time lost, what is won with only those at ideal times

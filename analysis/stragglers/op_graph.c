@@ -147,23 +147,21 @@ static bool meets(const making *step, const trace_op *op, selector which)
     }
 }
 
-/// The next of these ops of a worker in the order in which they ran. @param after -1: the first
-static int next_op(const making *step, int worker, selector which, int after)
-{
-    int op = after < 0 ? step->first[worker] : after + 1;
-    while (op < step->first[worker + 1] && !meets(step, &step->ops[op], which)) {
-        op++;
-    }
-    return op < step->first[worker + 1] ? op : -1;
-}
+/// Ops of a worker in the order in which they ran, from scratch.
+typedef struct chosen {
+    int count;
+    int *ops; // [count]
+} chosen;
 
-static int count_ops(const making *step, int worker, selector which)
+static chosen choose(const making *step, int worker, selector which)
 {
-    int count = 0;
-    for (int op = step->first[worker]; op < step->first[worker + 1]; op++) {
-        count += meets(step, &step->ops[op], which);
+    const int begin = step->first[worker];
+    const int end = step->first[worker + 1];
+    chosen found = {.ops = arena_array(step->scratch, (size_t)(end - begin), sizeof(int))};
+    for (int op = begin; op < end; op++) {
+        if (meets(step, &step->ops[op], which)) found.ops[found.count++] = op;
     }
-    return count;
+    return found;
 }
 
 /// Ops that go together, one by one.
@@ -182,33 +180,26 @@ static status check_matched(const making *step, int worker, const char *what, in
 static status send_messages(making *step, int worker, int peer, bool backward, bool has_messages,
                             error_message *err)
 {
-    const int made = count_ops(step, worker, (selector){MAKERS, backward});
-    const int sent = count_ops(step, worker, (selector){SENDS, backward});
-    int maker = -1;
-    int taker = -1;
-    int send = -1;
-    int receive = -1;
-    TRY(check_matched(step, worker, "ops that make a message", made,
-                      "ops of the next stage that need one",
-                      count_ops(step, peer, (selector){TAKERS, backward}), err));
+    const chosen makers = choose(step, worker, (selector){MAKERS, backward});
+    const chosen takers = choose(step, peer, (selector){TAKERS, backward});
+    const chosen sends = choose(step, worker, (selector){SENDS, backward});
+    const chosen receives = choose(step, peer, (selector){RECEIVES, backward});
+    TRY(check_matched(step, worker, "ops that make a message", makers.count,
+                      "ops of the next stage that need one", takers.count, err));
     if (has_messages) {
-        TRY(check_matched(step, worker, "sends", sent, "ops that make a message", made, err));
-        TRY(check_matched(step, worker, "sends", sent, "receives of the stage they go to",
-                          count_ops(step, peer, (selector){RECEIVES, backward}), err));
+        TRY(check_matched(step, worker, "sends", sends.count, "ops that make a message",
+                          makers.count, err));
+        TRY(check_matched(step, worker, "sends", sends.count, "receives of the stage they go to",
+                          receives.count, err));
     }
-    for (int each = 0; each < made; each++) {
-        const int before = send;
-        maker = next_op(step, worker, (selector){MAKERS, backward}, maker);
-        taker = next_op(step, peer, (selector){TAKERS, backward}, taker);
+    for (int each = 0; each < makers.count; each++) {
         if (!has_messages) {
-            wait_for(step, taker, maker);
+            wait_for(step, takers.ops[each], makers.ops[each]);
             continue;
         }
-        send = next_op(step, worker, (selector){SENDS, backward}, send);
-        receive = next_op(step, peer, (selector){RECEIVES, backward}, receive);
-        if (before >= 0) wait_for(step, send, before);
-        wait_for(step, send, maker);
-        join(step, send, receive);
+        if (each > 0) wait_for(step, sends.ops[each], sends.ops[each - 1]);
+        wait_for(step, sends.ops[each], makers.ops[each]);
+        join(step, sends.ops[each], receives.ops[each]);
     }
     return STATUS_OK;
 }
@@ -217,22 +208,17 @@ static status send_messages(making *step, int worker, int peer, bool backward, b
 /// what that one was for.
 static status receive_messages(making *step, int worker, bool backward, error_message *err)
 {
-    const selector receives = {RECEIVES, backward};
-    const selector takers = {TAKERS, backward};
-    const int count = count_ops(step, worker, receives);
-    int receive = -1;
-    int taker = -1;
-    TRY(check_matched(step, worker, "receives", count, "ops that need a message",
-                      count_ops(step, worker, takers), err));
-    for (int each = 0; each < count; each++) {
-        const int before = receive;
-        const int taker_before = taker;
-        receive = next_op(step, worker, receives, receive);
-        taker = next_op(step, worker, takers, taker);
-        wait_for(step, taker, receive);
+    const chosen receives = choose(step, worker, (selector){RECEIVES, backward});
+    const chosen takers = choose(step, worker, (selector){TAKERS, backward});
+    TRY(check_matched(step, worker, "receives", receives.count, "ops that need a message",
+                      takers.count, err));
+    for (int each = 0; each < receives.count; each++) {
+        const int receive = receives.ops[each];
+        wait_for(step, takers.ops[each], receive);
         if (each == 0) continue;
-        wait_for(step, receive, before);
-        if (is_over(step, taker_before, receive)) wait_for(step, receive, taker_before);
+        wait_for(step, receive, receives.ops[each - 1]);
+        if (is_over(step, takers.ops[each - 1], receive))
+            wait_for(step, receive, takers.ops[each - 1]);
     }
     return STATUS_OK;
 }
@@ -241,13 +227,12 @@ static status receive_messages(making *step, int worker, bool backward, error_me
 static status link_direction(making *step, bool backward, error_message *err)
 {
     const int stages = step->run->stage_count;
-    const int workers = step->run->worker_count;
     bool has_messages = false;
-    for (int worker = 0; worker < workers && !has_messages; worker++) {
-        has_messages = next_op(step, worker, (selector){SENDS, backward}, -1) >= 0 ||
-                       next_op(step, worker, (selector){RECEIVES, backward}, -1) >= 0;
+    for (int op = 0; op < step->count && !has_messages; op++) {
+        has_messages = meets(step, &step->ops[op], (selector){SENDS, backward}) ||
+                       meets(step, &step->ops[op], (selector){RECEIVES, backward});
     }
-    for (int worker = 0; worker < workers; worker++) {
+    for (int worker = 0; worker < step->run->worker_count; worker++) {
         const int stage = worker % stages;
         const int peer = worker - stage + (stage + (backward ? stages - 1 : 1)) % stages;
         TRY(send_messages(step, worker, peer, backward, has_messages, err));
@@ -276,26 +261,19 @@ static int group_of(const ana_op_run *run, trace_op_kind kind, int worker)
 static status join_collective(making *step, int name, error_message *err)
 {
     const ana_op_run *run = step->run;
-    const selector named = {NAMED, name};
-    int *leaders = arena_array(step->scratch, (size_t)run->worker_count, sizeof *leaders);
+    chosen *leaders = arena_array(step->scratch, (size_t)run->worker_count, sizeof *leaders);
     for (int worker = 0; worker < run->worker_count; worker++) {
-        const int count = count_ops(step, worker, named);
-        const int group = group_of(run, run->table->kinds[name - 1], worker);
-        if (count == 0) continue;
-        if (leaders[group] == 0) {
-            leaders[group] = worker + 1; // 0: none yet
+        const chosen own = choose(step, worker, (selector){NAMED, name});
+        chosen *leader = &leaders[group_of(run, run->table->kinds[name - 1], worker)];
+        if (own.count == 0) continue;
+        if (leader->count == 0) {
+            *leader = own;
             continue;
         }
-        const int leader = leaders[group] - 1;
-        TRY(check_matched(step, worker, run->table->names[name - 1], count,
-                          "of another worker that takes part", count_ops(step, leader, named),
-                          err));
-        int first = -1;
-        int op = -1;
-        for (int each = 0; each < count; each++) {
-            first = next_op(step, leader, named, first);
-            op = next_op(step, worker, named, op);
-            join(step, first, op);
+        TRY(check_matched(step, worker, run->table->names[name - 1], own.count,
+                          "of another worker that takes part", leader->count, err));
+        for (int each = 0; each < own.count; each++) {
+            join(step, leader->ops[each], own.ops[each]);
         }
     }
     return STATUS_OK;

@@ -95,23 +95,27 @@ int64_t ana_op_step_length(const ana_op_step *step, const ana_replay *replay);
 
 enum { ANA_WORK_KINDS = 3 }; // F; B or BW; W
 
-typedef struct ana_work_step {
-    int count;      // of F and backwards
-    int *ops;       // [count] places in the step, by group
-    int *group;     // [op_count] of an op; -1: it is neither F nor backward
-    double *length; // [group_count] of a microbatch: what most parts of the model took of it over
-                    // what they take in the mean (lower median); F and backward apart where the
-                    // model has several parts
-    int group_count;
-} ana_work_step;
+/// An F or backward.
+typedef struct ana_work {
+    const trace_op *op;
+    int64_t own_ns;
+    int step;
+    int kind;  // in [0, ANA_WORK_KINDS)
+    int group; // ops of one microbatch; F and backward apart where the model has several parts
+} ana_work;
 
 typedef struct ana_work_times {
     const ana_op_run *run;
+    const ana_work *works; // [work_count] by step and group
+    int64_t work_count;
+    const ana_work ***work_of; // [step_count][op_count]; NULL: it is neither F nor backward
+    int group_count;
+    double *length;  // [group_count] of a microbatch: what most parts of the model took of it over
+                     // what they take in the mean (lower median)
     int part_count;  // of the model: stages x chunks
     double *mean_ns; // [ANA_WORK_KINDS][part_count] median over the replicas of their means
     double *factor;  // [worker_count] of all its ops, against the median of the stage's replicas
     double *factor_error; // [worker_count] standard error over the steps
-    ana_work_step *steps; // [step_count]
     double *usual_length; // [step_count][ANA_WORK_KINDS] mean of the lengths
     double *rest_limit;   // [ANA_WORK_KINDS] above which an op was held up: 8 times the scatter of
                           // the rest (from its median deviation), at least 15 %
@@ -121,18 +125,14 @@ typedef struct ana_work_times {
                         // the means of step and worker; 0 where there are too few
 } ana_work_times;
 
-/// The kind of an F or backward, in [0, ANA_WORK_KINDS); -1 for any other op.
-int ana_work_kind(const trace_op *op);
-
 /// Everything is carved from memory. Time O(ops log ops).
 void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *times);
 
-/// What an op of a step would have taken with nothing but its part, worker and microbatch, ns.
-double ana_work_expected_ns(const ana_work_times *times, int step, int op);
+/// What an op would have taken with nothing but its part, worker and microbatch, ns.
+double ana_work_expected_ns(const ana_work_times *times, const ana_work *work);
 
-/// Whether an op took more than the limit of the rest, unlike most of its part in that step; an op
-/// that is no work did not.
-bool ana_work_is_held_up(const ana_work_times *times, int step, int op);
+/// Whether an op took more than the limit of the rest, unlike most of its part in that step.
+bool ana_work_is_held_up(const ana_work_times *times, const ana_work *work);
 
 /// The lower median of values[count], which are reordered; 0 of none.
 double ana_lower_median(double *values, int count);

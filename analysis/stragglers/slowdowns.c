@@ -45,9 +45,7 @@ static double ratio(double of, double to)
 static void replay_parts(const ana_op_run *run, ana_slow_part part, double ideal_ns, arena *memory,
                          ana_slowdowns *found)
 {
-    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
-                                        run->worker_count};
-    const int count = counts[part];
+    const int count = found->count[part];
     double *sums = arena_array(memory, (size_t)count, sizeof *sums);
     double *steps = arena_array(memory, (size_t)run->step_count * (size_t)count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
@@ -111,8 +109,10 @@ static ana_straggler_step *play_steps(const ana_op_run *run, arena *memory)
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
 {
     const size_t workers = (size_t)run->worker_count;
-    ana_slowdowns found = {.steps = play_steps(run, memory),
-                           .is_slow = arena_array(memory, workers, sizeof(bool))};
+    ana_slowdowns found = {
+        .steps = play_steps(run, memory),
+        .count = {run->kind_count, run->stage_count, run->replica_count, run->worker_count},
+        .is_slow = arena_array(memory, workers, sizeof(bool))};
     bool *is_fast = arena_array(memory, workers, sizeof *is_fast);
     bool *is_before_last = arena_array(memory, workers, sizeof *is_before_last);
     double recorded_ns = 0;

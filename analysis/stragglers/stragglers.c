@@ -35,6 +35,12 @@ static void write_kinds(json_writer *writer, const ana_op_run *run, const double
     json_end_object(writer);
 }
 
+/// Slowdowns of a step by its parts, [count].
+static const double *of_step(const ana_slowdowns *found, ana_slow_part part, int step)
+{
+    return found->step_by[part] + (size_t)step * (size_t)found->count[part];
+}
+
 static void write_steps(json_writer *writer, const ana_op_run *run, const ana_slowdowns *found)
 {
     json_put_array(writer, "steps");
@@ -49,15 +55,10 @@ static void write_steps(json_writer *writer, const ana_op_run *run, const ana_sl
         json_put_int64(writer, "replayed_with_delays_ns", each->delayed_ns);
         json_put_rounded(writer, "slowdown",
                          ideal_ns > 0 ? (double)each->replayed_ns / ideal_ns : 1, DIGITS);
-        write_kinds(writer, run,
-                    found->step_by[ANA_SLOW_KIND] + (size_t)step * (size_t)run->kind_count);
-        json_put_double_array(writer, "by_stage",
-                              found->step_by[ANA_SLOW_STAGE] +
-                                  (size_t)step * (size_t)run->stage_count,
+        write_kinds(writer, run, of_step(found, ANA_SLOW_KIND, step));
+        json_put_double_array(writer, "by_stage", of_step(found, ANA_SLOW_STAGE, step),
                               run->stage_count, DIGITS);
-        json_put_double_array(writer, "by_replica",
-                              found->step_by[ANA_SLOW_REPLICA] +
-                                  (size_t)step * (size_t)run->replica_count,
+        json_put_double_array(writer, "by_replica", of_step(found, ANA_SLOW_REPLICA, step),
                               run->replica_count, DIGITS);
         json_end_object(writer);
     }

@@ -4,6 +4,7 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 double ana_lower_median(double *values, int count)
 {
@@ -12,7 +13,8 @@ double ana_lower_median(double *values, int count)
     return values[(count - 1) / 2];
 }
 
-int ana_work_kind(const trace_op *op)
+/// The kind of an F or backward; -1 for any other op.
+static int kind_of(const trace_op *op)
 {
     switch (op->kind) {
     case TRACE_OP_FORWARD:
@@ -27,89 +29,89 @@ int ana_work_kind(const trace_op *op)
     }
 }
 
-static double *mean_of(const ana_work_times *times, const trace_op *op)
+/// The cell of a kind and part of the model.
+static int cell_of(const ana_work_times *times, const ana_work *work)
 {
-    return &times->mean_ns[ana_work_kind(op) * times->part_count + op->layer];
+    return work->kind * times->part_count + work->op->layer;
 }
 
-/// What an op took over the mean of its part of the model.
-static double ratio_of(const ana_work_times *times, int step, int op)
+/// What an op took over the mean of its part of the model and the factor of its worker.
+static double ratio_of(const ana_work_times *times, const ana_work *work)
 {
-    const ana_op_step *of = &times->run->steps[step];
-    const double mean_ns = *mean_of(times, &of->ops[op]);
-    return mean_ns > 0 ? (double)of->own_ns[op] / mean_ns : 1;
+    const double mean_ns = times->mean_ns[cell_of(times, work)];
+    const double ratio = mean_ns > 0 ? (double)work->own_ns / mean_ns : 1;
+    return ratio / times->factor[work->op->rank];
 }
 
-typedef struct grouped {
-    int op;
-    int kind;
-    int replica;
-    int microbatch;
-} grouped;
-
-static int compare_grouped(const void *a, const void *b)
+static int compare_works(const void *a, const void *b)
 {
-    const grouped *left = a;
-    const grouped *right = b;
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    if (left->replica != right->replica) return left->replica < right->replica ? -1 : 1;
-    if (left->microbatch != right->microbatch) return left->microbatch < right->microbatch ? -1 : 1;
-    return (left->op > right->op) - (left->op < right->op);
+    const ana_work *left = a;
+    const ana_work *right = b;
+    const trace_op *one = left->op;
+    const trace_op *other = right->op;
+    if (left->step != right->step) return left->step < right->step ? -1 : 1;
+    if (left->group != right->group) return left->group < right->group ? -1 : 1;
+    if (one->replica != other->replica) return one->replica < other->replica ? -1 : 1;
+    if (one->microbatch != other->microbatch) return one->microbatch < other->microbatch ? -1 : 1;
+    return (one > other) - (one < other);
 }
 
-/// Sorts the F and backwards of a step into groups of one microbatch, and of one kind unless the
-/// model has a single part.
-static void group_step(const ana_op_step *of, bool by_kind, arena *memory, ana_work_step *step)
+/// Sorts the F and backwards into groups of one microbatch, and of one kind unless the model has a
+/// single part.
+static void list_works(ana_work_times *times, arena *memory)
 {
-    grouped *works = memory_array((size_t)of->op_count, sizeof *works);
-    int count = 0;
-    step->group = arena_array(memory, (size_t)of->op_count, sizeof *step->group);
-    for (int op = 0; op < of->op_count; op++) {
-        const trace_op *each = &of->ops[op];
-        const int kind = ana_work_kind(each);
-        step->group[op] = -1;
-        if (kind < 0) continue;
-        works[count++] = (grouped){op, by_kind ? kind : 0, each->replica, each->microbatch};
+    const ana_op_run *run = times->run;
+    const bool by_kind = times->part_count > 1;
+    ana_work *works = arena_array(memory, (size_t)run->table->op_count + 1, sizeof *works);
+    int64_t count = 0;
+    times->work_of = arena_array(memory, (size_t)run->step_count, sizeof *times->work_of);
+    for (int step = 0; step < run->step_count; step++) {
+        const ana_op_step *of = &run->steps[step];
+        times->work_of[step] = arena_array(memory, (size_t)of->op_count, sizeof(ana_work *));
+        for (int op = 0; op < of->op_count; op++) {
+            const int kind = kind_of(&of->ops[op]);
+            if (kind < 0) continue;
+            works[count++] =
+                (ana_work){&of->ops[op], of->own_ns[op], step, kind, by_kind ? kind : 0};
+        }
     }
-    qsort(works, (size_t)count, sizeof *works, compare_grouped);
-    step->count = count;
-    step->ops = arena_array(memory, (size_t)count + 1, sizeof *step->ops);
-    step->length = arena_array(memory, (size_t)count + 1, sizeof *step->length);
-    for (int each = 0; each < count; each++) {
-        const bool is_new = each == 0 || works[each].kind != works[each - 1].kind ||
-                            works[each].replica != works[each - 1].replica ||
-                            works[each].microbatch != works[each - 1].microbatch;
-        if (is_new) step->group_count++;
-        step->ops[each] = works[each].op;
-        step->group[works[each].op] = step->group_count - 1;
+    qsort(works, (size_t)count, sizeof *works, compare_works);
+    int before = 0; // what tells groups apart, of the work before
+    for (int64_t each = 0; each < count; each++) {
+        ana_work *work = &works[each];
+        const ana_work *last = work - 1;
+        const bool is_new = each == 0 || work->step != last->step || work->group != before ||
+                            work->op->replica != last->op->replica ||
+                            work->op->microbatch != last->op->microbatch;
+        before = work->group;
+        times->group_count += is_new;
+        work->group = times->group_count - 1;
+        times->work_of[work->step][work->op - run->steps[work->step].ops] = work;
     }
-    free(works);
+    times->works = works;
+    times->work_count = count;
+    times->length = arena_array(memory, (size_t)times->group_count + 1, sizeof *times->length);
 }
 
 /// The mean of every kind and part of the model: the median over the replicas.
 static void find_means(ana_work_times *times, arena *memory)
 {
-    const ana_op_run *run = times->run;
+    const size_t replicas = (size_t)times->run->replica_count;
     const int cells = ANA_WORK_KINDS * times->part_count;
-    double *sums = memory_array((size_t)cells * (size_t)run->replica_count * 2, sizeof *sums);
-    double *means = memory_array((size_t)run->replica_count, sizeof *means);
+    double *sums = memory_array((size_t)cells * replicas * 2, sizeof *sums);
+    double *means = memory_array(replicas, sizeof *means);
     times->mean_ns = arena_array(memory, (size_t)cells, sizeof *times->mean_ns);
-    for (int step = 0; step < run->step_count; step++) {
-        const ana_op_step *of = &run->steps[step];
-        for (int each = 0; each < times->steps[step].count; each++) {
-            const int op = times->steps[step].ops[each];
-            const int cell = ana_work_kind(&of->ops[op]) * times->part_count + of->ops[op].layer;
-            double *sum = &sums[2 * ((size_t)cell * (size_t)run->replica_count +
-                                     (size_t)of->ops[op].replica)];
-            sum[0] += (double)of->own_ns[op];
-            sum[1]++;
-        }
+    for (int64_t each = 0; each < times->work_count; each++) {
+        const ana_work *work = &times->works[each];
+        const size_t row = (size_t)cell_of(times, work) * replicas;
+        double *sum = &sums[2 * (row + (size_t)work->op->replica)];
+        sum[0] += (double)work->own_ns;
+        sum[1]++;
     }
     for (int cell = 0; cell < cells; cell++) {
         int count = 0;
-        for (int replica = 0; replica < run->replica_count; replica++) {
-            const double *sum =
-                &sums[2 * ((size_t)cell * (size_t)run->replica_count + (size_t)replica)];
+        for (size_t replica = 0; replica < replicas; replica++) {
+            const double *sum = &sums[2 * ((size_t)cell * replicas + replica)];
             if (sum[1] > 0) means[count++] = sum[0] / sum[1];
         }
         times->mean_ns[cell] = ana_lower_median(means, count);
@@ -121,50 +123,27 @@ static void find_means(ana_work_times *times, arena *memory)
 /// The length of every group, by what its ops took beside the factors of their workers.
 static void find_lengths(ana_work_times *times)
 {
-    double *ratios = memory_array((size_t)times->run->table->op_count + 1, sizeof *ratios);
-    for (int step = 0; step < times->run->step_count; step++) {
-        const ana_work_step *of = &times->steps[step];
-        double *sums = times->usual_length + step * ANA_WORK_KINDS;
-        int counts[ANA_WORK_KINDS] = {0};
-        for (int begin = 0; begin < of->count;) {
-            const int group = of->group[of->ops[begin]];
-            int end = begin;
-            for (; end < of->count && of->group[of->ops[end]] == group; end++) {
-                const int op = of->ops[end];
-                const int worker = times->run->steps[step].ops[op].rank;
-                ratios[end - begin] = ratio_of(times, step, op) / times->factor[worker];
-            }
-            of->length[group] = ana_lower_median(ratios, end - begin);
-            const int kind = ana_work_kind(&times->run->steps[step].ops[of->ops[begin]]);
-            sums[kind] += of->length[group];
-            counts[kind]++;
-            begin = end;
+    const size_t cells = (size_t)times->run->step_count * ANA_WORK_KINDS;
+    double *ratios = memory_array((size_t)times->work_count + 1, sizeof *ratios);
+    int *counts = memory_array(cells, sizeof *counts);
+    double *usual = times->usual_length;
+    memset(usual, 0, cells * sizeof *usual);
+    for (int64_t begin = 0, end = 0; begin < times->work_count; begin = end) {
+        const ana_work *first = &times->works[begin];
+        for (; end < times->work_count && times->works[end].group == first->group; end++) {
+            ratios[end - begin] = ratio_of(times, &times->works[end]);
         }
-        for (int kind = 0; kind < ANA_WORK_KINDS; kind++) {
-            if (counts[kind] > 0) sums[kind] /= counts[kind];
-        }
-        if (times->part_count == 1) sums[1] = sums[2] = sums[0]; // one group for all kinds
+        times->length[first->group] = ana_lower_median(ratios, (int)(end - begin));
+        usual[first->step * ANA_WORK_KINDS + first->kind] += times->length[first->group];
+        counts[first->step * ANA_WORK_KINDS + first->kind]++;
+    }
+    for (size_t cell = 0; cell < cells; cell++) {
+        if (counts[cell] > 0) usual[cell] /= counts[cell];
+        const size_t of_step = cell - cell % ANA_WORK_KINDS;
+        if (times->part_count == 1) usual[cell] = usual[of_step]; // one group for all kinds
     }
     free(ratios);
-}
-
-/// What every worker took in each step, and what was expected of it by part and, where other parts
-/// tell them, lengths. @param sums [step_count][worker_count][2] out
-static void sum_work(const ana_work_times *times, double *sums)
-{
-    const ana_op_run *run = times->run;
-    for (int step = 0; step < run->step_count; step++) {
-        const ana_op_step *of = &run->steps[step];
-        double *row = sums + (size_t)step * (size_t)run->worker_count * 2;
-        for (int each = 0; each < times->steps[step].count; each++) {
-            const int op = times->steps[step].ops[each];
-            const int group = times->steps[step].group[op];
-            double expected_ns = *mean_of(times, &of->ops[op]);
-            if (times->part_count > 1) expected_ns *= times->steps[step].length[group];
-            row[2 * of->ops[op].rank] += (double)of->own_ns[op];
-            row[2 * of->ops[op].rank + 1] += expected_ns;
-        }
-    }
+    free(counts);
 }
 
 /// The factor of a worker: its mean over the steps, and the standard error of that.
@@ -181,13 +160,23 @@ static void average_factor(const double *sums, int worker, double *steps, ana_wo
         times->factor_error[worker] = gsl_stats_sd(steps, 1, count) / sqrt((double)count);
 }
 
+/// What every worker took in each step over what was expected of it by part and, where other parts
+/// tell them, lengths; then over the other replicas of its stage.
 static void find_factors(ana_work_times *times)
 {
     const ana_op_run *run = times->run;
     const size_t steps = (size_t)run->step_count;
     double *sums = memory_array(steps * (size_t)run->worker_count * 2, sizeof *sums);
     double *scratch = memory_array(steps + (size_t)run->replica_count, sizeof *scratch);
-    sum_work(times, sums);
+    for (int64_t each = 0; each < times->work_count; each++) {
+        const ana_work *work = &times->works[each];
+        const size_t row = (size_t)work->step * (size_t)run->worker_count;
+        double *sum = &sums[2 * (row + (size_t)work->op->rank)];
+        double expected_ns = times->mean_ns[cell_of(times, work)];
+        if (times->part_count > 1) expected_ns *= times->length[work->group];
+        sum[0] += (double)work->own_ns;
+        sum[1] += expected_ns;
+    }
     for (int worker = 0; worker < run->worker_count; worker++) {
         average_factor(sums, worker, scratch, times);
     }
@@ -205,27 +194,24 @@ static void find_factors(ana_work_times *times)
     free(scratch);
 }
 
-double ana_work_expected_ns(const ana_work_times *times, int step, int op)
+double ana_work_expected_ns(const ana_work_times *times, const ana_work *work)
 {
-    const trace_op *each = &times->run->steps[step].ops[op];
-    const int group = times->steps[step].group[op];
-    return *mean_of(times, each) * times->factor[each->rank] * times->steps[step].length[group];
+    return times->mean_ns[cell_of(times, work)] * times->factor[work->op->rank] *
+           times->length[work->group];
 }
 
 /// Whether an op took more than the limit of the rest.
-static bool is_over_limit(const ana_work_times *times, int step, int op)
+static bool is_over_limit(const ana_work_times *times, const ana_work *work)
 {
-    const int kind = ana_work_kind(&times->run->steps[step].ops[op]);
-    const double expected_ns = ana_work_expected_ns(times, step, op);
-    const double own_ns = (double)times->run->steps[step].own_ns[op];
-    return expected_ns > 0 && own_ns > expected_ns * (1 + times->rest_limit[kind]);
+    const double expected_ns = ana_work_expected_ns(times, work);
+    return expected_ns > 0 &&
+           (double)work->own_ns > expected_ns * (1 + times->rest_limit[work->kind]);
 }
 
-/// The cell of a step, kind and part of the model.
-static size_t cell_of(const ana_work_times *times, int step, const trace_op *op)
+static size_t step_cell_of(const ana_work_times *times, const ana_work *work)
 {
-    const size_t row = (size_t)step * ANA_WORK_KINDS + (size_t)ana_work_kind(op);
-    return row * (size_t)times->part_count + (size_t)op->layer;
+    return (size_t)work->step * ANA_WORK_KINDS * (size_t)times->part_count +
+           (size_t)cell_of(times, work);
 }
 
 /// A pause holds up single ops. Where most ops of a part are over the limit in a step, the part had
@@ -233,17 +219,14 @@ static size_t cell_of(const ana_work_times *times, int step, const trace_op *op)
 static void find_changes(ana_work_times *times, arena *memory)
 {
     enum { OPS_MIN = 4 };
-    const ana_op_run *run = times->run;
-    const size_t cells = (size_t)run->step_count * ANA_WORK_KINDS * (size_t)times->part_count;
+    const size_t cells =
+        (size_t)times->run->step_count * ANA_WORK_KINDS * (size_t)times->part_count;
     int *counts = memory_array(cells * 2, sizeof *counts); // of all, of those over the limit
     times->is_changed = arena_array(memory, cells, sizeof *times->is_changed);
-    for (int step = 0; step < run->step_count; step++) {
-        for (int each = 0; each < times->steps[step].count; each++) {
-            const int op = times->steps[step].ops[each];
-            int *count = &counts[2 * cell_of(times, step, &run->steps[step].ops[op])];
-            count[0]++;
-            count[1] += is_over_limit(times, step, op);
-        }
+    for (int64_t each = 0; each < times->work_count; each++) {
+        int *count = &counts[2 * step_cell_of(times, &times->works[each])];
+        count[0]++;
+        count[1] += is_over_limit(times, &times->works[each]);
     }
     for (size_t cell = 0; cell < cells; cell++) {
         const int *count = &counts[2 * cell];
@@ -252,32 +235,24 @@ static void find_changes(ana_work_times *times, arena *memory)
     free(counts);
 }
 
-bool ana_work_is_held_up(const ana_work_times *times, int step, int op)
+bool ana_work_is_held_up(const ana_work_times *times, const ana_work *work)
 {
-    const trace_op *each = &times->run->steps[step].ops[op];
-    return ana_work_kind(each) >= 0 && !times->is_changed[cell_of(times, step, each)] &&
-           is_over_limit(times, step, op);
+    return !times->is_changed[step_cell_of(times, work)] && is_over_limit(times, work);
 }
 
 /// Scatter of the rest of all ops but those held up, which its median does not see.
 static void find_limits(ana_work_times *times, arena *memory)
 {
-    const ana_op_run *run = times->run;
-    double *rests = memory_array((size_t)run->table->op_count + 1, sizeof *rests);
+    double *rests = memory_array((size_t)times->work_count + 1, sizeof *rests);
     times->rest_limit = arena_array(memory, ANA_WORK_KINDS, sizeof *times->rest_limit);
     for (int kind = 0; kind < ANA_WORK_KINDS; kind++) {
         int count = 0;
-        for (int step = 0; step < run->step_count; step++) {
-            for (int each = 0; each < times->steps[step].count; each++) {
-                const int op = times->steps[step].ops[each];
-                if (ana_work_kind(&run->steps[step].ops[op]) != kind) continue;
-                const double expected_ns = ana_work_expected_ns(times, step, op);
-                const double own_ns = (double)run->steps[step].own_ns[op];
-                // Of each group one op is its length: its rest is 0 and says nothing.
-                if (expected_ns > 0 && fabs(own_ns / expected_ns - 1) > 1e-9) {
-                    rests[count++] = fabs(own_ns / expected_ns - 1);
-                }
-            }
+        for (int64_t each = 0; each < times->work_count; each++) {
+            const ana_work *work = &times->works[each];
+            const double expected_ns = ana_work_expected_ns(times, work);
+            if (work->kind != kind || expected_ns <= 0) continue;
+            const double rest = fabs((double)work->own_ns / expected_ns - 1);
+            if (rest > 1e-9) rests[count++] = rest; // of each group one op is its length: 0
         }
         const double limit = 8 * 1.4826 * ana_lower_median(rests, count);
         times->rest_limit[kind] = limit > 0.15 ? limit : 0.15;
@@ -290,37 +265,35 @@ typedef struct pair {
     double backward;
 } pair;
 
-/// The F of the first and the backwards of the last part of the model in a step, by replica and
-/// microbatch, less the factors of their workers. @return how many pairs
-static int find_pairs(const ana_work_times *times, int step, pair *pairs)
+/// The F of the first and the backwards of the last part of the model in the step of a work and
+/// those that follow it, by replica and microbatch, less the factors of their workers.
+///
+/// @param at out: the first work of the next step
+/// @return how many pairs
+static int find_pairs(const ana_work_times *times, int64_t *at, pair *pairs)
 {
-    const ana_op_step *of = &times->run->steps[step];
+    const int step = times->works[*at].step;
     int counts[2] = {0};
-    for (int each = 0; each < times->steps[step].count; each++) {
-        const int op = times->steps[step].ops[each];
-        const trace_op *this = &of->ops[op];
-        const int kind = ana_work_kind(this);
-        const int group = times->steps[step].group[op];
-        if (kind > 1 || this->layer != (kind == 0 ? 0 : times->part_count - 1)) continue;
-        double ratio = ratio_of(times, step, op) / times->factor[this->rank];
-        if (ana_work_is_held_up(times, step, op)) ratio = times->steps[step].length[group];
+    for (; *at < times->work_count && times->works[*at].step == step; ++*at) {
+        const ana_work *work = &times->works[*at];
+        if (work->kind > 1 || work->op->layer != (work->kind == 0 ? 0 : times->part_count - 1))
+            continue;
         // Groups are sorted: the k-th F and the k-th backward are of one microbatch.
-        pair *into = &pairs[counts[kind]++];
-        *(kind == 0 ? &into->forward : &into->backward) = ratio;
+        pair *into = &pairs[counts[work->kind]++];
+        *(work->kind == 0 ? &into->forward : &into->backward) =
+            ana_work_is_held_up(times, work) ? times->length[work->group] : ratio_of(times, work);
     }
     return counts[0] == counts[1] ? counts[0] : 0;
 }
 
 static double correlate(const ana_work_times *times)
 {
-    const ana_op_run *run = times->run;
-    const size_t most = (size_t)run->table->op_count + 1;
-    pair *pairs = memory_array(most, sizeof *pairs);
+    pair *pairs = memory_array((size_t)times->work_count + 1, sizeof *pairs);
     int64_t all = 0;
-    for (int step = 0; step < run->step_count; step++) {
+    for (int64_t at = 0; at < times->work_count;) {
         pair mean = {0};
         pair *of_step = pairs + all;
-        const int count = find_pairs(times, step, of_step);
+        const int count = find_pairs(times, &at, of_step);
         for (int each = 0; each < count; each++) {
             mean.forward += of_step[each].forward / count;
             mean.backward += of_step[each].backward / count;
@@ -346,22 +319,16 @@ void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *tim
     const size_t steps = (size_t)run->step_count;
     times->factor = arena_array(memory, workers, sizeof(double));
     times->factor_error = arena_array(memory, workers, sizeof(double));
-    times->steps = arena_array(memory, steps, sizeof *times->steps);
     times->usual_length = arena_array(memory, steps * ANA_WORK_KINDS, sizeof(double));
     for (int worker = 0; worker < run->worker_count; worker++) {
         times->factor[worker] = 1;
     }
-    for (int step = 0; step < run->step_count; step++) {
-        group_step(&run->steps[step], times->part_count > 1, memory, &times->steps[step]);
-    }
+    list_works(times, memory);
     find_means(times, memory);
     // Where the model has several parts the lengths come from what most of them say, and then the
     // workers; a single part cannot tell a slow worker from long microbatches but over the run.
     if (times->part_count > 1) find_lengths(times);
     find_factors(times);
-    for (size_t cell = 0; cell < steps * ANA_WORK_KINDS; cell++) {
-        times->usual_length[cell] = 0;
-    }
     find_lengths(times);
     find_limits(times, memory);
     find_changes(times, memory);

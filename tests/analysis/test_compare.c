@@ -226,8 +226,7 @@ TEST(decisions_are_counted_beyond_what_is_kept)
 
 TEST(splits_are_kept_where_they_change_and_always_the_last)
 {
-    ana_splits splits;
-    ana_splits_init(&splits, 2, memory);
+    ana_splits splits = {.memory = memory, .chunk_count = 2};
     for (int iteration = 0; iteration < 4 * ANA_SPLITS_MAX; iteration++) {
         // Every second iteration another split of four stages; at the end two, of one rank.
         const bool is_last = iteration == 4 * ANA_SPLITS_MAX - 1;

@@ -326,14 +326,14 @@ TEST(schemes_take_the_rounds_of_the_prototypes)
     };
     for (size_t index = 0; index < sizeof measured / sizeof measured[0]; index++) {
         ana_graph graph = {0};
-        ana_player player = {0};
+        ana_scheme_run run = {0};
         ana_instance result = {0};
         const ana_instance_question question = {
             .initial = measured[index].scheme == odd_even ? ANA_INITIAL_STEP : ANA_INITIAL_POINT,
             .gamma = measured[index].scheme == scan ? 1e-6 : 1};
         assert_ok(ana_graph_make(measured[index].graph, measured[index].nodes, &graph, NULL));
-        assert_ok(ana_player_open(measured[index].scheme, &graph, memory, &player, NULL));
-        assert_ok(ana_instance_play(&player, &question, 0, &result, NULL));
+        assert_ok(ana_scheme_open(measured[index].scheme, &graph, memory, &run, NULL));
+        assert_ok(ana_instance_play(&run, &question, 0, &result, NULL));
         assert_int_equal(result.round_count, measured[index].rounds);
     }
 }

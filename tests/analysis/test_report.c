@@ -141,13 +141,10 @@ TEST(nothing_that_a_run_says_is_markup)
     static const trace_run_iteration iterations[] = {{.iteration = 0, .bubble_ratio = 0.25},
                                                      {.iteration = 1, .bubble_ratio = 0.5}};
     const ana_report_series series = {"a<b>", 2, iterations, true};
-    const ana_report_fact fact = {"command", "dynmo <x>"};
-    const ana_recorded recorded = {.info = {.name = "T & <T>"},
+    const ana_recorded recorded = {.info = {.name = "T & <T>", .command_line = "dynmo <x>"},
                                    .words = "a<b>&\"c\n",
                                    .series = &series,
-                                   .series_count = 1,
-                                   .provenance = &fact,
-                                   .provenance_count = 1};
+                                   .series_count = 1};
     const ana_report report = {.recorded = &recorded};
     text_buffer out = {0};
     text_buffer svg = {0};

@@ -5,6 +5,7 @@
 #include "analysis/converge/verdict/verdict.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { NODES_MAX = 5 };
 
@@ -77,40 +78,21 @@ static int64_t play(const small_graph *graph, const int64_t *load, int senders, 
     return gaps;
 }
 
-static int64_t spread_of(const int64_t *load, int count)
-{
-    int64_t least = load[0];
-    int64_t most = load[0];
-    for (int node = 1; node < count; node++) {
-        if (load[node] < least) least = load[node];
-        if (load[node] > most) most = load[node];
-    }
-    return most - least;
-}
-
-static int64_t potential(const int64_t *load, int count)
-{
-    int64_t phi = 0;
-    for (int high = 1; high < count; high++) {
-        for (int low = 0; low < high; low++) {
-            phi += llabs(load[high] - load[low]);
-        }
-    }
-    return phi;
-}
-
 /// All roles of one graph and load: the drop of every round against its gaps, their mean, how often
-/// they are large.
+/// they are large. Loads without a difference are passed over.
 static void test_roles(ana_trying *at, const small_graph *graph, const int64_t *load)
 {
     const int nodes = graph->node_count;
     const int roles = 1 << nodes;
-    const int64_t phi = potential(load, nodes);
-    const int64_t spread = spread_of(load, nodes);
+    int64_t sorted[NODES_MAX];
+    memcpy(sorted, load, (size_t)nodes * sizeof *load);
+    const double phi = ana_phi(sorted, nodes);
+    const int64_t spread = sorted[nodes - 1] - sorted[0];
     const unsigned edges = (unsigned)graph->edge_mask;
     ana_verdict_case *cases = at->verdict->cases;
     int64_t all_gaps = 0;
     int large = 0;
+    if (spread == 0) return;
     at->tried = &cases[0];
     for (int senders = 0; senders < roles; senders++) {
         int64_t doubled[NODES_MAX];
@@ -118,7 +100,7 @@ static void test_roles(ana_trying *at, const small_graph *graph, const int64_t *
         all_gaps += gaps;
         large += 16 * gaps >= spread ? 1 : 0;
         cases[0].examined++;
-        if (2 * phi - potential(doubled, nodes) >= 2 * gaps) continue;
+        if (2 * phi - ana_phi(doubled, nodes) >= 2 * (double)gaps) continue;
         ana_case_violate(at, NULL, "%d nodes, edges %#x, senders %#x", nodes, edges,
                          (unsigned)senders);
     }
@@ -132,7 +114,7 @@ static void test_roles(ana_trying *at, const small_graph *graph, const int64_t *
     if (2 * large < roles) ana_case_violate(at, NULL, "%d nodes, edges %#x", nodes, edges);
 }
 
-/// Every load of 0 to load_max on the nodes, some difference among them.
+/// Every load of 0 to load_max on the nodes.
 static void test_loads(ana_trying *at, const small_graph *graph, int load_max)
 {
     const int nodes = graph->node_count;
@@ -144,7 +126,7 @@ static void test_loads(ana_trying *at, const small_graph *graph, int load_max)
     ana_search search;
     ana_search_begin(&search, &box);
     while (ana_search_next(&search)) {
-        if (spread_of(search.weight, nodes) > 0) test_roles(at, graph, search.weight);
+        test_roles(at, graph, search.weight);
     }
 }
 
@@ -166,13 +148,13 @@ static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes)
     const ana_instance_question question = {
         .initial = ANA_INITIAL_POINT, .gamma = 1, .seed = at->options.seed};
     ana_graph graph;
-    ana_player player;
+    ana_scheme_run scheme;
     arena_reset(at->scratch);
     TRY(ana_graph_make(kind, nodes, &graph, at->err));
-    TRY(ana_player_open(&ana_scheme_max_neighbor, &graph, at->scratch, &player, at->err));
+    TRY(ana_scheme_open(&ana_scheme_max_neighbor, &graph, at->scratch, &scheme, at->err));
     for (int run = 0; run < at->options.run_count; run++) {
         ana_instance played;
-        TRY(ana_instance_play(&player, &question, run, &played, at->err));
+        TRY(ana_instance_play(&scheme, &question, run, &played, at->err));
         const ana_bound_question asked = {.node_count = nodes,
                                           .potential = played.potential_first,
                                           .stop = ANA_STOP_PHI,

@@ -1,22 +1,15 @@
 #include "analysis/converge/verdict/layer_instance.h"
 
 #include <assert.h>
+#include <gsl/gsl_sort_long.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LAYERS_PRINTED_MAX = 16 };
 
-static int compare_loads(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left;
-    const int64_t b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 double ana_phi(int64_t *load, int count)
 {
-    qsort(load, (size_t)count, sizeof *load, compare_loads);
+    gsl_sort_long(load, 1, (size_t)count);
     bal_wide phi = 0; // load k is the larger one in k pairs, the smaller one in count - 1 - k
     for (int rank = 0; rank < count; rank++) {
         phi += (bal_wide)(2 * rank - count + 1) * load[rank];
@@ -143,14 +136,15 @@ ana_assignment_best ana_instance_best(const ana_layer_instance *instance)
     return best;
 }
 
-/// The next cuts in dictionary order with no stage empty; false after the last.
-static bool next_cuts(int *first, int layer_count, int stage_count)
+/// The next cuts in dictionary order with so many layers on every stage at least; false after the
+/// last.
+static bool next_cuts(int *first, int layer_count, int stage_count, int least)
 {
     for (int stage = stage_count - 1; stage > 0; stage--) {
-        if (first[stage] == layer_count - (stage_count - stage)) continue;
+        if (first[stage] == layer_count - least * (stage_count - stage)) continue;
         first[stage]++;
         for (int after = stage + 1; after < stage_count; after++) {
-            first[after] = first[after - 1] + 1;
+            first[after] = first[after - 1] + least;
         }
         return true;
     }
@@ -185,11 +179,11 @@ ana_range_plans ana_range_enumerate(const ana_layer_instance *instance, int *fir
     cuts[stages] = instance->layer_count;
     do {
         sum_stages(instance->weight, cuts, stages, load);
-        qsort(load, (size_t)stages, sizeof *load, compare_loads);
+        gsl_sort_long(load, 1, (size_t)stages);
         if (take_plan(&plans, load[stages - 1] - load[0], load[stages - 1])) {
             memcpy(first, cuts, ((size_t)stages + 1) * sizeof *cuts);
         }
-    } while (next_cuts(cuts, instance->layer_count, stages));
+    } while (next_cuts(cuts, instance->layer_count, stages, 1));
     return plans;
 }
 
@@ -234,20 +228,6 @@ static void reset_start(ana_search *search)
     search->first_layer[stages] = layers;
 }
 
-static bool next_start(ana_search *search)
-{
-    if (!search->box.has_starts) return false;
-    for (int stage = search->instance.stage_count - 1; stage > 0; stage--) {
-        if (search->first_layer[stage] == search->instance.layer_count) continue;
-        const int cut = ++search->first_layer[stage];
-        for (int after = stage + 1; after < search->instance.stage_count; after++) {
-            search->first_layer[after] = cut;
-        }
-        return true;
-    }
-    return false;
-}
-
 /// The next layers or stages, smallest first.
 static bool next_layers(ana_search *search)
 {
@@ -289,7 +269,9 @@ bool ana_search_next(ana_search *search)
     search->is_new = true;
     if (!search->has_begun) {
         search->has_begun = true;
-    } else if (next_start(search)) {
+    } else if (search->box.has_starts &&
+               next_cuts(search->first_layer, search->instance.layer_count,
+                         search->instance.stage_count, 0)) {
         search->is_new = false;
     } else if (next_layers(search)) {
         reset_start(search);
@@ -309,13 +291,11 @@ static void append_range(text_buffer *out, int low, int high, const char *noun)
 
 const char *ana_search_words(const ana_search_box *box, arena *memory)
 {
-    text_buffer words = {0};
+    text_buffer words = {.memory = memory};
     append_range(&words, box->stage_min, box->stage_max, "stage");
     text_append(&words, ", ");
     append_range(&words, box->layer_min, box->layer_max, "layer");
     text_format(&words, " of weight %d to %d", box->weight_min, box->weight_max);
     if (box->has_starts) text_append(&words, ", every start");
-    const char *kept = arena_string(memory, words.bytes);
-    text_free(&words);
-    return kept;
+    return words.bytes;
 }

@@ -33,21 +33,17 @@ static status search_case(ana_trying *at, const ana_case_plan *plan)
     return STATUS_OK;
 }
 
-static status try_case(ana_trying *at, const ana_case_plan *plan, ana_verdict_case *tried)
-{
-    tried->searched =
-        plan->searched != NULL ? plan->searched : ana_search_words(&plan->box, at->memory);
-    at->tried = tried;
-    return plan->test != NULL ? search_case(at, plan) : STATUS_OK;
-}
-
 static status try_all(ana_trying *at, const ana_claim *claim)
 {
     ana_verdict *verdict = at->verdict;
     for (int index = 0; index < ANA_VERDICT_CASES_MAX; index++) {
-        if (claim->cases[index].condition == NULL) break;
+        const ana_case_plan *plan = &claim->cases[index];
+        if (plan->condition == NULL) break;
         verdict->case_count++;
-        TRY(try_case(at, &claim->cases[index], &verdict->cases[index]));
+        at->tried = &verdict->cases[index];
+        at->tried->searched =
+            plan->searched != NULL ? plan->searched : ana_search_words(&plan->box, at->memory);
+        if (plan->test != NULL) TRY(search_case(at, plan));
     }
     return claim->also != NULL ? claim->also(at) : STATUS_OK;
 }
