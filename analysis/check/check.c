@@ -370,7 +370,8 @@ static void decide_all(ana_check *check)
             quantity->verdict = ANA_CHECK_IGNORED;
         }
     }
-    const bool is_undecided = check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED;
+    const bool is_undecided = check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED ||
+                              check->measured->info.status != TRACE_COMPLETE;
     check->verdict = is_undecided ? ANA_CHECK_UNDECIDED : ANA_CHECK_AGREES;
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *quantity = &check->quantities[index];
@@ -392,7 +393,8 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     *check = (ana_check){.plan = plan,
                          .measured = measured,
                          .options = *options,
-                         .is_exact = plan->is_predicted && measured->is_predicted};
+                         .is_exact = plan->is_predicted && measured->is_predicted,
+                         .has_stalls = !plan->is_predicted && !measured->is_predicted};
     // Room for every quantity that there can be.
     const size_t stages = (size_t)plan->stage_count;
     const size_t ranks = (size_t)plan->rank_count + (size_t)measured->rank_count;

@@ -33,12 +33,22 @@ typedef struct ana_shift {
 ///
 /// Values that resemble their neighbours tell less than as many that do not: where their signs
 /// about the median are correlated beyond 2 / sqrt(count), the ranks of the interval are those of
-/// count * (1 - r) / (1 + r) values, but never beyond the smallest and the largest.
+/// as many values as these count for (shift.c); where those are too few for the confidence it goes
+/// beyond the smallest and the largest by as far as these are apart.
 ///
 /// @param values [count] differences in the order in which they came
 /// @param alpha  in (0, 1): how often the interval may miss the median
 void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
                         ana_shift *shift);
+
+/// The same of the values from since on, which resemble their neighbours as all of them do about
+/// the medians before and after.
+void ana_shift_since(const double *values, int count, int since, double alpha, arena *scratch,
+                     ana_shift *shift);
+
+/// The mean of the differences of pairs, with Student's interval for as many values as these count
+/// for, where those are 12 or more; else it is not bounded.
+void ana_shift_of_mean(const double *values, int count, double alpha, ana_shift *shift);
 
 /// Sorts in place, ascending. @return the median; 0 of none
 double ana_shift_median(double *values, int count);
@@ -89,10 +99,11 @@ typedef struct ana_check_quantity {
     int rank;  // of the machine; -1: none
     int stage; // -1: none
     bal_op_kind op;
-    char name[64];  // "F of stage 1 (rank 1)"
-    bool is_number; // false: plans and orders, which have only verdict, since and detail
-    bool is_bytes;  // else ns
-    double planned; // medians
+    char name[64];    // "F of stage 1 (rank 1)"
+    bool is_number;   // false: plans and orders, which have only verdict, since and detail
+    bool is_bytes;    // else ns
+    bool is_of_means; // planned, measured and change are; else of medians
+    double planned;
     double measured;
     ana_shift change; // relative, see above
     int count;        // of iterations that were compared
@@ -152,6 +163,7 @@ typedef struct ana_check {
     int warmup;                  // iterations dropped at the start of what is compared
     bool is_paired;              // false: they share no iteration
     bool is_exact;               // both are predictions
+    bool has_stalls;             // both were measured, and may have stalled
     ana_check_quantity *quantities; // [quantity_count] in the order of the groups
     int quantity_count;
     int length;                // the quantity that is the iterations' length

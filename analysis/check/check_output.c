@@ -114,6 +114,9 @@ static void print_verdict(const ana_check *check, text_buffer *out)
     }
     if (check->verdict == ANA_CHECK_DEPARTS) {
         print_first(check, out);
+    } else if (check->verdict == ANA_CHECK_UNDECIDED && length->verdict != ANA_CHECK_UNDECIDED) {
+        text_format(out, "UNDECIDED: nothing departs in what there is of a run that is %s\n",
+                    trace_status_names[check->measured->info.status]);
     } else if (check->verdict == ANA_CHECK_UNDECIDED && !length->change.is_bounded) {
         text_format(out,
                     "UNDECIDED: %d iterations are too few; %d are needed to tell anything with "

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
+enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, WARMUP_MAX = 10, SHARE_MAX = 10 };
 
 /// One iteration of one side.
 typedef struct moment {
     const ana_observed *observed;
     int row;
     bool is_pipeline; // an iteration is its makespan: one side knows no more
+    bool is_work;     // an iteration is its work: one side knows no more
 } moment;
 
 /// What has been gathered of a quantity.
@@ -35,6 +36,20 @@ static int64_t iteration_ns(const moment *at)
     return at->observed->iterations[at->row].iteration_ns;
 }
 
+/// Of all ranks; -1: not recorded.
+static int64_t work_ns(const moment *at)
+{
+    const ana_observed *observed = at->observed;
+    const int64_t sample = observed->sample_of[at->row];
+    int64_t sum = 0;
+    if (sample < 0) return -1;
+    if (observed->trace_work_ns != NULL) return observed->trace_work_ns[sample];
+    for (int rank = 0; rank < observed->rank_count; rank++) {
+        sum += observed->work_ns[sample * observed->rank_count + rank];
+    }
+    return sum;
+}
+
 /// The value of a quantity at a moment, ns. @return false where it has none
 static bool value_at(const ana_check_quantity *quantity, const moment *at, double *value)
 {
@@ -44,7 +59,7 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
         (sample * observed->stage_count + quantity->stage) * OP_KIND_COUNT + (int64_t)quantity->op;
     int64_t ns = -1;
     if (quantity->group == ANA_CHECK_ITERATION) {
-        ns = at->is_pipeline ? makespan_ns(at) : iteration_ns(at);
+        ns = at->is_work ? work_ns(at) : at->is_pipeline ? makespan_ns(at) : iteration_ns(at);
     } else if (quantity->group == ANA_CHECK_OUTSIDE) {
         ns = iteration_ns(at) > makespan_ns(at) ? iteration_ns(at) - makespan_ns(at) : 0;
     } else if (sample < 0) {
@@ -107,6 +122,12 @@ static bool may_be_gone(const ana_check *check, const ana_check_quantity *quanti
            check->measured->is_by_layer && ana_check_is_sampled(check, pair);
 }
 
+/// Whether one side's iterations are no longer than its work, as no ops of them were recorded.
+static bool has_only_work(const ana_check *check)
+{
+    return check->plan->is_of_work || check->measured->is_of_work;
+}
+
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
     const ana_check_pair *pairs = check->pairs;
@@ -118,8 +139,10 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
     for (int pair = check->warmup; pair < check->pair_count; pair++) {
-        const moment one = {check->plan, pairs[pair].plan_row, has_trace(check)};
-        const moment other = {check->measured, pairs[pair].measured_row, has_trace(check)};
+        const moment one = {check->plan, pairs[pair].plan_row, has_trace(check),
+                            has_only_work(check)};
+        const moment other = {check->measured, pairs[pair].measured_row, has_trace(check),
+                              has_only_work(check)};
         double planned = 0;
         double measured = 0;
         if (!is_of_any_plan && !pairs[pair].same_plan) continue;
@@ -179,7 +202,7 @@ static void look_at_end(const ana_check *check, const double *changes, const int
     const int since = ana_check_since(changes, count, check->options.tolerance);
     ana_shift shift;
     if (since < 1) return;
-    ana_shift_of_pairs(changes + since, count - since, alpha / count, scratch, &shift);
+    ana_shift_since(changes, count, since, alpha / count, scratch, &shift);
     make_exact(check, &shift);
     if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return;
     quantity->change = shift;
@@ -187,6 +210,40 @@ static void look_at_end(const ana_check *check, const double *changes, const int
     quantity->count = count - since;
     snprintf(quantity->detail, sizeof quantity->detail, "not before iteration %d",
              iteration[since]);
+}
+
+/// A run whose iterations are mostly as planned takes longer where some are far longer.
+static void look_at_mean(const ana_check *check, const double *changes, int count, double alpha,
+                         ana_check_quantity *quantity)
+{
+    ana_shift shift;
+    int beyond = 0;
+    if (!check->has_stalls) return;
+    ana_shift_of_mean(changes, count, alpha, &shift);
+    if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return;
+    for (int index = 0; index < count; index++) {
+        beyond += fabs(changes[index]) > check->options.tolerance;
+    }
+    quantity->change = shift;
+    quantity->is_of_means = true;
+    quantity->verdict = ANA_CHECK_DEPARTS;
+    snprintf(quantity->detail, sizeof quantity->detail,
+             "in the mean: %d of %d iterations are beyond the tolerance", beyond, count);
+}
+
+/// The iteration from which on the quantity departs: of means the first beyond the tolerance.
+static int departs_from(const ana_check *check, const double *changes, const int *iteration,
+                        int count, bool is_of_means)
+{
+    const double tolerance = check->options.tolerance;
+    int since = ana_check_since(changes, count, tolerance);
+    if (is_of_means) {
+        since = 0;
+        while (fabs(changes[since]) <= tolerance) {
+            since++;
+        }
+    }
+    return iteration[since < 0 ? 0 : since];
 }
 
 void ana_check_decide(const ana_check *check, const double *changes, const int *iteration,
@@ -201,21 +258,41 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
     if (quantity->verdict != ANA_CHECK_DEPARTS) {
         look_at_end(check, changes, iteration, count, alpha, scratch, quantity);
     }
-    const int since = ana_check_since(changes, count, check->options.tolerance);
-    quantity->since =
-        quantity->verdict == ANA_CHECK_DEPARTS ? iteration[since < 0 ? 0 : since] : -1;
+    if (quantity->verdict != ANA_CHECK_DEPARTS && quantity->group == ANA_CHECK_ITERATION) {
+        look_at_mean(check, changes, count, alpha, quantity);
+    }
+    quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
+                          ? departs_from(check, changes, iteration, count, quantity->is_of_means)
+                          : -1;
 }
 
-static void compare(const ana_check *check, double alpha, arena *scratch,
-                    ana_check_quantity *quantity)
+static double mean_of(double *values, int count)
+{
+    return gsl_stats_mean(values, 1, (size_t)count);
+}
+
+/// A length whose mean is another than its median by more than the tolerance.
+static void note_mean(ana_check *check, const gathered *values, const ana_check_quantity *length)
+{
+    if (values->count == 0 || length->verdict == ANA_CHECK_DEPARTS) return;
+    const double mean = mean_of(values->change, values->count);
+    if (fabs(mean - length->change.estimate) <= check->options.tolerance) return;
+    ana_check_say(&check->notes,
+                  "in the mean %s changes by %s, some iterations are far from the median",
+                  length->name, ana_check_percent(mean).text);
+}
+
+static void compare(ana_check *check, double alpha, arena *scratch, ana_check_quantity *quantity)
 {
     const gathered values = gather(check, quantity, scratch);
     ana_check_decide(check, values.change, values.iteration, values.count, alpha, scratch,
                      quantity);
     // Of a departure that begins later, what departs.
     const int skipped = values.count - quantity->count;
-    quantity->planned = ana_shift_median(values.planned + skipped, quantity->count);
-    quantity->measured = ana_shift_median(values.measured + skipped, quantity->count);
+    double (*const typical)(double *, int) = quantity->is_of_means ? mean_of : ana_shift_median;
+    quantity->planned = typical(values.planned + skipped, quantity->count);
+    quantity->measured = typical(values.measured + skipped, quantity->count);
+    if (quantity->group == ANA_CHECK_ITERATION) note_mean(check, &values, quantity);
 }
 
 static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank, int stage,
@@ -323,8 +400,9 @@ static double median_of(const double *values, int count, double *work)
 int ana_check_warmup_of(const double *values, int count, arena *scratch)
 {
     double *work = arena_array(scratch, (size_t)count, sizeof *work);
+    const int most = count / SHARE_MAX > WARMUP_MAX ? count / SHARE_MAX : WARMUP_MAX;
     int dropped = 0;
-    while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < count / SHARE_MAX) {
+    while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < most) {
         const double *after = values + dropped + WARMUP_STEP;
         const int left = count - dropped - WARMUP_STEP;
         const double next = median_of(values + dropped, WARMUP_STEP, work);
@@ -362,8 +440,9 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
     if (!has_trace(check)) add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
     list_ranks(check, ANA_CHECK_BUSY);
     // A rank that works less waits more, which slows nothing down.
-    if (!check->options.only_slower) list_ranks(check, ANA_CHECK_IDLE);
-    add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);
+    if (!check->options.only_slower && !has_only_work(check)) list_ranks(check, ANA_CHECK_IDLE);
+    ana_check_quantity *length = add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);
+    if (has_only_work(check)) snprintf(length->name, sizeof length->name, "work of an iteration");
     check->length = check->quantity_count - 1;
     // Twice as many tests as quantities: of all iterations, and of those from some iteration on.
     const int tests = 2 * (check->quantity_count - first);

@@ -1,4 +1,4 @@
-/// The sign test of pairs.
+/// The sign test of pairs, and Student's of their mean.
 #include "analysis/check/check.h"
 
 #include <gsl/gsl_cdf.h>
@@ -10,6 +10,11 @@
 #include <string.h>
 
 /// How many values count for as much as these would if they did not resemble their neighbours.
+///
+/// r is the correlation of neighbours' signs about the median, less the bias that it has as the
+/// median is taken from the same values, (1 + 4 r) / count (Kendall, Biometrika 41, 1954). Of a
+/// Gaussian process whose memory fades by rho a step r is 2 / pi asin(rho); the signs' correlations
+/// sum up to some 2 / pi rho / (1 - rho).
 static int independent_count(const double *values, int count, double median)
 {
     int square = 0;
@@ -22,9 +27,12 @@ static int independent_count(const double *values, int count, double median)
         before = sign;
     }
     if (square == 0) return count;
-    const double correlation = (double)product / square;
-    if (correlation * sqrt(count) <= 2) return count;
-    const int left = (int)(count * (1 - correlation) / (1 + correlation));
+    const double seen = (double)product / square;
+    if (seen * sqrt(count) <= 2) return count;
+    const double correlation = seen + (1 + 4 * seen) / count;
+    if (correlation >= 1) return 1;
+    const double rho = sin(M_PI_2 * correlation);
+    const int left = (int)(count / (1 + M_2_PI * 2 * rho / (1 - rho)));
     return left > 1 ? left : 1;
 }
 
@@ -55,19 +63,48 @@ double ana_shift_median(double *values, int count)
     return gsl_stats_median_from_sorted_data(values, 1, (size_t)count);
 }
 
+void ana_shift_since(const double *values, int count, int since, double alpha, arena *scratch,
+                     ana_shift *shift)
+{
+    gsl_set_error_handler_off(); // chances of these counts have no failures to handle
+    const int left = count - since;
+    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
+    double *rest = arena_array(scratch, (size_t)count, sizeof *rest);
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    const double before = ana_shift_median(sorted, since);
+    const double median = ana_shift_median(sorted + since, left);
+    for (int index = 0; index < count; index++) {
+        rest[index] = values[index] - (index < since ? before : median);
+    }
+    *shift = (ana_shift){.estimate = median, .needed_count = sign_test_needs(alpha)};
+    if (left < shift->needed_count) return;
+    const int64_t share = independent_count(rest, count, 0);
+    const int independent = (int)(share * left / count > 1 ? share * left / count : 1);
+    const int rank = (int)((int64_t)sign_test_rank(independent, alpha) * left / independent);
+    const double least = sorted[since];
+    const double most = sorted[count - 1];
+    // Of too few that are independent, twice as far as all of them went.
+    shift->low = rank > 0 ? sorted[since + rank - 1] : least - (most - least);
+    shift->high = rank > 0 ? sorted[since + left - rank] : most + (most - least);
+    shift->is_bounded = true;
+}
+
 void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
                         ana_shift *shift)
 {
-    gsl_set_error_handler_off(); // chances of these counts have no failures to handle
-    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    *shift = (ana_shift){.estimate = ana_shift_median(sorted, count),
-                         .needed_count = sign_test_needs(alpha)};
-    if (count < shift->needed_count) return;
-    const int independent = independent_count(values, count, shift->estimate);
-    int rank = (int)((int64_t)sign_test_rank(independent, alpha) * count / independent);
-    if (rank < 1) rank = 1;
-    shift->low = sorted[rank - 1];
-    shift->high = sorted[count - rank];
+    ana_shift_since(values, count, 0, alpha, scratch, shift);
+}
+
+void ana_shift_of_mean(const double *values, int count, double alpha, ana_shift *shift)
+{
+    enum { INDEPENDENT_MIN = 12 };
+    const double mean = gsl_stats_mean(values, 1, (size_t)count);
+    const int independent = independent_count(values, count, mean);
+    *shift = (ana_shift){.estimate = mean, .needed_count = INDEPENDENT_MIN};
+    if (count < INDEPENDENT_MIN || independent < INDEPENDENT_MIN) return;
+    const double error = gsl_stats_sd_m(values, 1, (size_t)count, mean) / sqrt(independent);
+    const double reach = error * gsl_cdf_tdist_Qinv(alpha / 2, independent - 1);
+    shift->low = mean - reach;
+    shift->high = mean + reach;
     shift->is_bounded = true;
 }

@@ -75,6 +75,14 @@ static void append_degree(text_buffer *out, const char *form, const char *name, 
     if (value != silent) text_format(out, form, name, value);
 }
 
+// Their arguments are refused with another format of checkpoints, and where the environment has
+// CUDA_DEVICE_MAX_CONNECTIONS=1.
+#define MEGATRON_FSDP                                                                              \
+    "    --use-megatron-fsdp --ckpt-format fsdp_dtensor --data-parallel-sharding-strategy "
+#define BRIDGE_FSDP                                                                                \
+    "ddp.use_megatron_fsdp=true\ncheckpoint.ckpt_format=fsdp_dtensor\n"                            \
+    "ddp.data_parallel_sharding_strategy="
+
 status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_message *err)
 {
     static const char *const dtypes[MODEL_DTYPE_COUNT] = {
@@ -90,9 +98,8 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
         "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n",
         "    --recompute-granularity selective --recompute-modules layernorm\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
-        "", "    --use-distributed-optimizer\n",
-        "    --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads\n",
-        "    --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params\n"};
+        "", "    --use-distributed-optimizer\n", MEGATRON_FSDP "optim_grads\n",
+        MEGATRON_FSDP "optim_grads_params\n"};
     const char *form = "    --%s %" PRId64 "\n";
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
@@ -137,8 +144,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
         "model.recompute_granularity=selective\nmodel.recompute_modules=[layernorm]\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
         "ddp.use_distributed_optimizer=false\n", "ddp.use_distributed_optimizer=true\n",
-        "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads\n",
-        "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads_params\n"};
+        BRIDGE_FSDP "optim_grads\n", BRIDGE_FSDP "optim_grads_params\n"};
     const char *form = "%s=%" PRId64 "\n";
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;

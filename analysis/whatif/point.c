@@ -312,14 +312,11 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
     const ana_study *study = setup->study;
     const model_costs *costs = &setup->model_costs;
     if (study->trace_path != NULL || !json_is_missing(study->dynamism)) return;
-    double forward = 0;
-    for (int row = 0; row < costs->layers.layer_count; row++) {
-        forward += (double)costs->flop[MODEL_PASS_FORWARD][row];
-    }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
-    const double of_working = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /
-                              (point->iteration_ns * study->stage_count);
-    point->flop_per_s = of_working * point->used_gpu_count / point->gpu_count;
+    const double microbatches =
+        (double)setup->microbatch_count * study->run.round_count * study->parallel.data;
+    point->flop_per_s = 3 * model_costs_forward_flop(costs) * microbatches * 1e9 /
+                        (point->iteration_ns * point->gpu_count);
     point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
 }
 

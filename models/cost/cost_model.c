@@ -701,3 +701,22 @@ void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
         }
     }
 }
+
+double model_costs_forward_flop(const model_costs *costs)
+{
+    const model_config *config = &costs->config;
+    const int rows = costs->layers.layer_count;
+    model_costs alone = *costs;
+    alone.shape.parallel = (model_parallel){.data = costs->shape.parallel.data};
+    double flop = 0;
+    for (int row = 0; row < rows; row++) {
+        const model_layer_work work = work_of_row(&alone, row, MODEL_PASS_FORWARD);
+        // Modules of multi-token prediction have a layer like the last one, and the head once more.
+        const bool is_repeated = row >= rows - 2;
+        const int64_t count = 1 + (is_repeated ? config->prediction_layer_count : 0);
+        flop += (double)count * (double)model_work_flop(&work);
+    }
+    if (config->prediction_layer_count == 0) return flop;
+    const model_layer_work matrix = model_prediction_work(config, &alone.shape, MODEL_PASS_FORWARD);
+    return flop + (double)config->prediction_layer_count * (double)model_work_flop(&matrix);
+}

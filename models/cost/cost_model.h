@@ -76,6 +76,10 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
                          const char *hardware_origin, arena *memory, model_costs *costs,
                          error_message *err);
 
+/// FLOP of the forward of one microbatch over all GPUs of a replica, without the copies of work
+/// that tensor groups make, and without what is recomputed.
+double model_costs_forward_flop(const model_costs *costs);
+
 /// Opens config and hardware, each a shipped name or a path, and computes the costs.
 ///
 /// @return as model_config_open, model_hardware_open and model_costs_build
