@@ -59,6 +59,6 @@ double ana_rounds_predicted(const ana_bound_question *question, double contracti
 double ana_convergence_constant(const ana_bound_question *question, double rounds)
 {
     const double nodes = question->node_count;
-    const double folds = log(question->potential / question->gamma);
+    const double folds = log(question->potential / potential_wanted(question));
     return folds > 0 ? rounds / (nodes * nodes * folds) : (double)NAN;
 }

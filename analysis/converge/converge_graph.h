@@ -134,5 +134,6 @@ int64_t ana_bound_repaired(const ana_bound_question *question);
 /// @param contraction in [0, 1); 0: one round. NaN gives NaN.
 double ana_rounds_predicted(const ana_bound_question *question, double contraction);
 
-/// rounds / (N^2 ln(potential / gamma)); NaN if the start is at gamma already.
+/// rounds / (N^2 ln(potential / gamma)), for ANA_STOP_GAP with (N - 1) gamma in the logarithm; NaN
+/// if the start is there already.
 double ana_convergence_constant(const ana_bound_question *question, double rounds);

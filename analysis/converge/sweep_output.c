@@ -111,8 +111,15 @@ static void write_heading(const ana_sweep_answer *answer, text_buffer *out)
     }
 }
 
+/// What the logarithm of the rounds is of: the first potential over that of the stop.
+static const char *folds_of(const ana_sweep *sweep)
+{
+    return sweep->instance.stop == ANA_STOP_GAP ? "ln(phi0 / ((N - 1) gamma))" : "ln(phi0 / gamma)";
+}
+
 static void write_points(const ana_sweep_answer *answer, text_buffer *out)
 {
+    const bool is_proven = answer->sweep->scheme == &ana_scheme_max_neighbor;
     text_format(out, "%6s %9s %11s %11s %9s %16s %13s %13s\n", "nodes", "gamma", "rounds", "95 %",
                 "constant", "paper's bound", "repaired", "spectral");
     for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
@@ -122,11 +129,14 @@ static void write_points(const ana_sweep_answer *answer, text_buffer *out)
                     count_of((double)at->rounds_median).text, count_of((double)at->rounds_p95).text,
                     isnan(at->constant) ? "-" : text_wording("%.4f", at->constant).text,
                     count_of((double)at->bound_paper).text,
-                    count_of((double)at->bound_repaired).text, count_of(at->rounds_spectral).text);
+                    is_proven ? count_of((double)at->bound_repaired).text : "-",
+                    count_of(at->rounds_spectral).text);
     }
-    text_append(out,
-                "\nrounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper's bound "
-                "counts good rounds;\nspectral: ");
+    text_format(out,
+                "\nrounds: median; constant: rounds / (N^2 %s); the paper's bound counts good "
+                "rounds;\n%sspectral: ",
+                folds_of(answer->sweep),
+                is_proven ? "" : "repaired is proven of max-neighbor alone; ");
     text_append(out, answer->sweep->scheme == &ana_scheme_max_neighbor ||
                              answer->sweep->scheme == &ana_scheme_odd_even
                          ? "what first-order diffusion needs on this graph, from its spectrum\n"
@@ -140,13 +150,15 @@ static void write_line(text_buffer *out, const char *what, const ana_estimate *e
                 estimate->high, unit);
 }
 
-static void write_text_fit(const ana_sweep_fit *fit, text_buffer *out)
+static void write_text_fit(const ana_sweep *sweep, const ana_sweep_fit *fit, text_buffer *out)
 {
     if (!fit->has_nodes && !fit->has_gammas) return;
     text_append(out, "\nleast squares, with the interval that holds 95 %\n");
     if (fit->has_nodes) {
         write_line(out, "rounds grow as N to the", &fit->exponent, "");
-        write_line(out, "rounds / ln(phi0 / gamma) as N to the", &fit->log_corrected, "");
+        if (sweep->instance.stop != ANA_STOP_GAP) { // a gap's own start is not in phi0
+            write_line(out, "rounds / ln(phi0 / gamma) as N to the", &fit->log_corrected, "");
+        }
         write_line(out, "constant", &fit->constant, "");
     }
     if (fit->has_gammas) {
@@ -158,5 +170,5 @@ void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out)
 {
     write_heading(answer, out);
     write_points(answer, out);
-    write_text_fit(&answer->fit, out);
+    write_text_fit(answer->sweep, &answer->fit, out);
 }

@@ -10,10 +10,10 @@ prints '{"graph":"path","scheme":"odd-even","initial":"step","stop":"phi","nodes
 prints 'scan on path, from point to phi at most gamma; total load N; all instances are the same
 
  nodes     gamma      rounds        95 %  constant    paper'\''s bound      repaired      spectral
-    64         1          12          12    0.0004       14,877,593       211,472             1
+    64         1          12          12    0.0004       14,877,593             -             1
 
 rounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper'\''s bound counts good rounds;
-spectral: from the eigenvalues of this scheme on this graph' \
+repaired is proven of max-neighbor alone; spectral: from the eigenvalues of this scheme on this graph' \
     --scheme scan --initial point --nodes 64
 
 # The same instances on any number of threads, in any company.
