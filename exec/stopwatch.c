@@ -1,30 +1,19 @@
 #include "exec/stopwatch.h"
-#include "base/arena.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
-void exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock, int lap_max,
-                         int op_max)
+exec_stopwatch exec_stopwatch_of(exec_kernels *kernels, clockid_t clock, int lap_max, int op_max,
+                                 arena *memory)
 {
-    *watch = (exec_stopwatch){.kernels = kernels,
-                              .clock = clock,
-                              .time_factor = 1,
-                              .lap_max = lap_max,
-                              .op_max = op_max,
-                              .lap_ns = memory_array((size_t)lap_max, sizeof *watch->lap_ns),
-                              .cell = memory_array((size_t)lap_max, sizeof *watch->cell),
-                              .first_lap = memory_array((size_t)op_max, sizeof *watch->first_lap),
-                              .last_lap = memory_array((size_t)op_max, sizeof *watch->last_lap)};
-}
-
-void exec_stopwatch_reset(exec_stopwatch *watch)
-{
-    free(watch->lap_ns);
-    free(watch->cell);
-    free(watch->first_lap);
-    free(watch->last_lap);
-    *watch = (exec_stopwatch){0};
+    return (exec_stopwatch){.kernels = kernels,
+                            .clock = clock,
+                            .time_factor = 1,
+                            .lap_max = lap_max,
+                            .op_max = op_max,
+                            .lap_ns = arena_array(memory, (size_t)lap_max, sizeof(int64_t)),
+                            .cell = arena_array(memory, (size_t)lap_max, sizeof(int64_t *)),
+                            .first_lap = arena_array(memory, (size_t)op_max, sizeof(int)),
+                            .last_lap = arena_array(memory, (size_t)op_max, sizeof(int))};
 }
 
 status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err)
@@ -93,13 +82,9 @@ void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncoun
     watch->waited_ns += exec_stopwatch_op_ns(watch) - since_ns;
 }
 
-void exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty)
+void exec_stopwatch_end_op(exec_stopwatch *watch)
 {
-    const int op = watch->op_count;
-    const bool has_parts = watch->lap_count - 1 > watch->first_lap[op];
-    if (!has_parts && !is_empty) exec_stopwatch_lap(watch, NULL);
-    watch->last_lap[op] = watch->lap_count - 1;
-    watch->op_count++;
+    watch->last_lap[watch->op_count++] = watch->lap_count - 1;
 }
 
 status exec_stopwatch_settle(exec_stopwatch *watch, int first_op, error_message *err)

@@ -5,6 +5,7 @@
 /// so that times are asked for after exec_stopwatch_settle.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "exec/kernels/kernels.h"
 
@@ -29,10 +30,9 @@ typedef struct exec_stopwatch {
 } exec_stopwatch;
 
 /// @param lap_max laps of an iteration, with the one at its begin
-/// Release with exec_stopwatch_reset.
-void exec_stopwatch_init(exec_stopwatch *watch, exec_kernels *kernels, clockid_t clock, int lap_max,
-                         int op_max);
-void exec_stopwatch_reset(exec_stopwatch *watch);
+/// @param memory  of the arrays
+exec_stopwatch exec_stopwatch_of(exec_kernels *kernels, clockid_t clock, int lap_max, int op_max,
+                                 arena *memory);
 
 /// An iteration begins now.
 status exec_stopwatch_begin(exec_stopwatch *watch, error_message *err);
@@ -55,10 +55,8 @@ int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch);
 /// @param uncounted_ns of the wait that the clock has not counted: the op takes as much longer
 void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncounted_ns);
 
-/// The op ends, with its last part if it has been told any.
-///
-/// @param is_empty it had nothing to do, and takes no time
-void exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty);
+/// The op ends, with its last part; one without parts had nothing to do, and takes no time.
+void exec_stopwatch_end_op(exec_stopwatch *watch);
 
 /// Waits for all work that is enqueued; the cells of these ops are then filled.
 ///

@@ -27,7 +27,6 @@ typedef struct exec_iteration {
     int iteration;                // of the run, from 0
     const bal_layer_costs *costs; // of this rank's replica, for a modelled device; else NULL
     double rank_time_factor;      // of this rank; 1: not slow
-    bool is_profiled;             // times of layers are wanted
     const exec_group *replicas; // ranks of the same place, which ops may exchange with; NULL: none
     bal_reduction_overlap reduction_overlap; // how gradients are reduced while ops still run
 } exec_iteration;
@@ -36,10 +35,10 @@ typedef struct exec_iteration {
 /// memory is the device's until its next begin or hold.
 typedef struct exec_layer_report {
     int layer_count;
-    int *layer;                  // [layer_count] numbers in the model, ascending
-    int microbatch_count;        // columns of the times
-    int64_t *forward_ns;         // [layer_count][microbatch_count]; the times are NULL where the
-    int64_t *backward_input_ns;  // iteration was not profiled
+    int *layer;           // [layer_count] numbers in the model, ascending
+    int microbatch_count; // columns of the times
+    int64_t *forward_ns;  // [layer_count][microbatch_count]
+    int64_t *backward_input_ns;
     int64_t *backward_weight_ns; // all 0 where the program has no split
     int64_t *exchange_ns;        // of forward_ns: exchanging rows with ranks that share experts,
                                  // most of it waiting for the busiest

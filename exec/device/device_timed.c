@@ -46,14 +46,11 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     int *end = arena_array(own->plan_memory, chunks, sizeof *end);
     own->costs = arena_array(own->plan_memory, chunks, sizeof *own->costs);
     own->layer = arena_array(own->plan_memory, (size_t)own->model_layer_count, sizeof *own->layer);
-    for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
+    for (int chunk = 0; chunk < plan->chunk_count; chunk++) { // ascending stages
         const int stage = bal_placed_stage(plan, place, chunk);
         first[chunk] = plan->first_layer[stage];
         end[chunk] = plan->first_layer[stage + 1];
-    }
-    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
-        if (bal_placed_place(plan, stage) != place) continue;
-        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+        for (int layer = first[chunk]; layer < end[chunk]; layer++) {
             own->layer[own->layer_count++] = layer;
         }
     }
@@ -175,7 +172,6 @@ static void timed_report(const exec_device *device, exec_layer_report *report)
                     scaled(rows_from(from[array], own->layer[row], columns[array])[column], factor);
             }
         }
-        if (array < EXEC_REPORT_TIMES && !own->iteration.is_profiled) *arrays[array] = NULL;
     }
 }
 

@@ -123,9 +123,10 @@ status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training
 void exec_run_close(exec_run *run)
 {
     if (run->device != NULL) run->device->table->destroy(run->device);
-    exec_run_plan_free(&run->plans[0]);
-    exec_run_plan_free(&run->plans[1]);
-    exec_run_costs_free(&run->costs);
+    arena_destroy(run->plans[0].memory);
+    arena_destroy(run->plans[1].memory);
+    arena_destroy(run->costs.memory);
+    exec_packet_free(&run->costs.packet);
     exec_packet_free(&run->command);
     exec_packet_free(&run->answer);
     arena_destroy(run->memory);

@@ -65,7 +65,7 @@ void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *
 
 // What all know: the plan and the costs
 
-/// The plan as every rank has it. Zero-initialise; release with exec_run_plan_free.
+/// The plan as every rank has it. Zero-initialise; its arrays are in memory, which is its own.
 typedef struct exec_run_plan {
     arena *memory;
     bal_placed_partition placed; // with machine_rank
@@ -77,20 +77,8 @@ typedef struct exec_run_plan {
     int layer_count;
 } exec_run_plan;
 
-/// Puts a plan into the packet of a command.
-///
-/// @param schedule one that bal_schedule_check accepts
-void exec_run_plan_put(exec_packet *packet, const bal_placed_partition *placed,
-                       const bal_schedule *schedule);
-
-/// Takes it out and compiles the program of this rank. Time O(ops).
-///
-/// @param plan what was in it is given up
-void exec_run_plan_take(exec_run_plan *plan, exec_packet *packet, int machine_rank);
-void exec_run_plan_free(exec_run_plan *plan);
-
 /// What the layers cost, as the leader tells the ranks of a modelled device: once, and again only
-/// when a number is another. Zero-initialise; release with exec_run_costs_free.
+/// when a number is another. Zero-initialise; packet and memory are its own.
 typedef struct exec_run_costs {
     exec_packet packet;             // what the leader told last
     bal_layer_costs layers;         // of this rank's replica; its arrays are in the packet
@@ -98,21 +86,6 @@ typedef struct exec_run_costs {
     const int64_t *send_forward_ns; // [stage_count] as bal_stage_costs, or NULL: take no time
     const int64_t *send_backward_ns;
 } exec_run_costs;
-
-/// Makes the leader's costs the ones to be told.
-///
-/// @param sources [source_count] of the same layers
-/// @return whether they are others than those that were told last
-bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count);
-
-/// The costs of a replica, as they were told last: those of source replica % source_count. Its
-/// arrays are in the packet.
-bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica);
-
-/// Computes how long messages travel under a plan.
-status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
-                                 const bal_machine *machine, error_message *err);
-void exec_run_costs_free(exec_run_costs *costs);
 
 // Commands and answers
 
@@ -133,7 +106,6 @@ typedef struct exec_command {
     bool paces;         // MOVE: transfers last
     bool changes_ranks; // MOVE: others are active after it, so that it concerns all
     bool has_costs;     // ITERATE: costs are shared next; the factors of each rank follow
-    bool is_profiled;   // ITERATE
 } exec_command;
 
 /// In front of the packed state of a layer in its packet.

@@ -46,9 +46,6 @@ static status weigh(exec_run *run, const exec_layer_report *report, bool by_para
         .backward_weight_ns = report->backward_weight_ns,
     };
     bal_layer_times times;
-    if (!by_parameters && report->layer_count > 0 && report->forward_ns == NULL) {
-        return error_set(err, STATUS_BACKEND, "layers were not profiled before a decision");
-    }
     bal_layer_times_init(&times, report->layer_count, run->scratch);
     if (!by_parameters) TRY(bal_layer_times_fill(&times, &layers, err));
     for (int row = 0; row < report->layer_count; row++) {

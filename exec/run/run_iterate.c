@@ -5,18 +5,111 @@
 #include "balance/metrics.h"
 #include "exec/transport/activity.h"
 
+#include <string.h>
+
+/// A source travels as it is. Of its pointers only whether they are NULL means anything elsewhere;
+/// what they point to follows.
+static void put_source(exec_packet *packet, const bal_layer_costs *source)
+{
+    static const int64_t something; // that all of them point to, so that packets can be compared
+    bal_layer_costs layers = *source;
+    bal_layer_costs head;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT], **heads[BAL_COST_ARRAY_COUNT];
+    memset(&head, 0, sizeof head); // padding is compared, too
+    head.layer_count = layers.layer_count;
+    head.microbatch_count = layers.microbatch_count;
+    head.has_split = layers.has_split;
+    head.embedding = layers.embedding;
+    head.head = layers.head;
+    head.first_stage_whole = layers.first_stage_whole;
+    bal_layer_costs_list(&layers, arrays);
+    bal_layer_costs_list(&head, heads);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] != NULL) *heads[array] = &something;
+    }
+    exec_packet_put(packet, &head, sizeof head);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        exec_packet_put(packet, *arrays[array],
+                        (int64_t)bal_layer_costs_array_bytes(&layers, array));
+    }
+}
+
+static bool is_same(const exec_packet *packet, const exec_packet *other)
+{
+    return packet->byte_count == other->byte_count &&
+           memcmp(packet->bytes, other->bytes, (size_t)packet->byte_count) == 0;
+}
+
+/// Makes the leader's costs the ones to be told.
+///
+/// @return whether they are others than those that were told last
+static bool put_costs(exec_run_costs *costs, const bal_layer_costs *sources, int source_count)
+{
+    exec_packet made = {0};
+    exec_packet_put(&made, &source_count, sizeof source_count);
+    for (int source = 0; source < source_count; source++) {
+        put_source(&made, &sources[source]);
+    }
+    const bool is_other = !is_same(&made, &costs->packet);
+    exec_packet_free(is_other ? &costs->packet : &made);
+    if (is_other) costs->packet = made;
+    return is_other;
+}
+
+static bal_layer_costs take_source(exec_packet *packet)
+{
+    bal_layer_costs layers = *(const bal_layer_costs *)exec_packet_take(packet, sizeof layers);
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
+    for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
+        if (*arrays[array] == NULL) continue;
+        *arrays[array] =
+            exec_packet_take(packet, (int64_t)bal_layer_costs_array_bytes(&layers, array));
+    }
+    return layers;
+}
+
+/// The costs of a replica, as they were told last: those of source replica % source_count. Its
+/// arrays are in the packet.
+static bal_layer_costs costs_of(exec_run_costs *costs, int replica)
+{
+    exec_packet *packet = &costs->packet;
+    bal_layer_costs layers = {0};
+    packet->taken_bytes = 0;
+    const int *source_count = exec_packet_take(packet, sizeof *source_count);
+    for (int source = 0; source <= replica % *source_count; source++) {
+        layers = take_source(packet);
+    }
+    return layers;
+}
+
+/// Computes how long messages travel under a plan.
+static status fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
+                         const bal_machine *machine, error_message *err)
+{
+    if (costs->memory == NULL) costs->memory = arena_create(1 << 14);
+    arena_reset(costs->memory);
+    bal_stage_costs made;
+    TRY(bal_stage_costs_from_layers(&costs->layers, plan, machine, NULL, costs->memory, &made,
+                                    err));
+    costs->send_forward_ns = made.send_forward_ns;
+    costs->send_backward_ns = made.send_backward_ns;
+    return STATUS_OK;
+}
+
 /// Takes costs that are new, and what follows from them and from a new plan.
 static status take_costs(exec_run *run, const exec_command *command, error_message *err)
 {
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     if (command->has_costs) {
         TRY(exec_packet_share(&run->ranks.awake, &run->costs.packet, err));
-        run->costs.layers = exec_run_costs_of(&run->costs, run->ranks.replica);
+        run->costs.layers = costs_of(&run->costs, run->ranks.replica);
         run->has_sends = false;
     }
     if (!run->device->table->is_modelled || run->has_sends) return STATUS_OK;
     run->has_sends = true;
-    return exec_run_costs_fill_sends(&run->costs, &plan->placed, &run->terms.machine, err);
+    return fill_sends(&run->costs, &plan->placed, &run->terms.machine, err);
 }
 
 /// Agrees on the moment at which the iteration begins, by the clock of each: when all are here.
@@ -125,7 +218,6 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
         .iteration = command->iteration,
         .costs = table->is_modelled ? &run->costs.layers : NULL,
         .rank_time_factor = factor[run->ranks.machine_rank],
-        .is_profiled = command->is_profiled,
         .replicas = &run->ranks.replicas,
         .reduction_overlap = overlap_of(run),
     };
@@ -140,7 +232,7 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
             TRY(end_reduction(run, begin_ns, &report, err));
         }
         TRY(learn(run, &iteration, &report, err));
-        if (plan->place >= 0 && command->is_profiled) table->report(run->device, &report.layers);
+        if (plan->place >= 0) table->report(run->device, &report.layers);
     }
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_REPORT);
     report.clock = run->clock;
@@ -170,13 +262,12 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
 static status give_command(exec_leader *leader, int iteration, error_message *err)
 {
     exec_run *run = &leader->run;
-    const bool is_other = !leader->learns && exec_run_costs_put(&run->costs, leader->costs.replicas,
-                                                                leader->costs.replica_count);
+    const bool is_other = !leader->learns && put_costs(&run->costs, leader->costs.replicas,
+                                                       leader->costs.replica_count);
     const exec_command command = {
         .kind = EXEC_COMMAND_ITERATE,
         .iteration = iteration,
         .has_costs = !leader->learns && (is_other || !leader->costs_told),
-        .is_profiled = leader->learns || leader->execution->distributes_decisions,
     };
     exec_run_begin_command(run, &command);
     exec_packet_put(&run->command, leader->rank_time_factor,
@@ -291,8 +382,8 @@ status exec_leader_iterate(exec_leader *leader, int iteration, error_message *er
     exec_run_reports_read(&run->answers, &run->ranks, exec_run_plan_in_force(run),
                           run->terms.layer_count, leader->iteration_memory, &leader->reports);
     for (int replica = 0; replica < leader->training.data_parallel; replica++) {
-        leader->replicas[replica] = leader->learns ? leader->reports.layers[replica]
-                                                   : exec_run_costs_of(&run->costs, replica);
+        leader->replicas[replica] =
+            leader->learns ? leader->reports.layers[replica] : costs_of(&run->costs, replica);
     }
     TRY(time_iteration(leader, err));
     TRY(note_memory(leader, err));

@@ -1,5 +1,5 @@
-/// Taking a plan into force: its order, the layers on their way, ranks that are released or taken
-/// back.
+/// Taking a plan into force: how it travels, its order, the layers on their way, ranks that are
+/// released or taken back.
 ///
 /// Sender and receiver of a layer meet: the receiver says that it has room and when it is free, the
 /// sender begins when both are, and both are free again when the transfer has ended. So the clocks
@@ -41,6 +41,81 @@ status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, err
 {
     const int64_t byte_count = device->table->packed_bytes(device, layer);
     return device->table->pack(device, layer, exec_packet_room(packet, byte_count), err);
+}
+
+static int64_t bytes_of(int count, size_t element_bytes)
+{
+    return (int64_t)count * (int64_t)element_bytes;
+}
+
+/// Partition and schedule travel as they are; their pointers mean nothing elsewhere, and what they
+/// point to follows.
+static void put_plan(exec_packet *packet, const bal_placed_partition *placed,
+                     const bal_schedule *schedule)
+{
+    const int ranks = placed->rank_count;
+    exec_packet_put(packet, placed, sizeof *placed);
+    exec_packet_put(packet, schedule, sizeof *schedule);
+    exec_packet_put(packet, placed->first_layer,
+                    bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)));
+    exec_packet_put(packet, placed->machine_rank, bytes_of(ranks, sizeof(int)));
+    exec_packet_put(packet, schedule->name, (int64_t)strlen(schedule->name) + 1);
+    exec_packet_put(packet, schedule->first_op, bytes_of(ranks + 1, sizeof(int)));
+    exec_packet_put(packet, schedule->ops, bytes_of(schedule->first_op[ranks], sizeof(bal_op)));
+}
+
+/// Copies the next array of the packet.
+static void *take_array(exec_packet *packet, arena *memory, int count, size_t element_bytes)
+{
+    const void *taken = exec_packet_take(packet, bytes_of(count, element_bytes));
+    void *copy = arena_array(memory, (size_t)count, element_bytes);
+    memcpy(copy, taken, (size_t)count * element_bytes);
+    return copy;
+}
+
+static const char *take_name(exec_packet *packet)
+{
+    const char *name = (const char *)packet->bytes + packet->taken_bytes;
+    (void)exec_packet_take(packet, (int64_t)strlen(name) + 1);
+    const bal_schedule_family *family = bal_schedule_family_find(name);
+    return family != NULL ? family->name : "";
+}
+
+/// Lists the layers of this rank's stages.
+static void list_layers(exec_run_plan *plan, int machine_rank)
+{
+    const int count = plan->placed.first_layer[bal_placed_stage_count(&plan->placed)];
+    int *owner = arena_array(plan->memory, (size_t)count, sizeof *owner);
+    int *layers = arena_array(plan->memory, (size_t)count, sizeof *layers);
+    bal_placed_owners(&plan->placed, owner);
+    plan->rank_of_layer = owner;
+    plan->layer = layers;
+    plan->layer_count = 0;
+    for (int layer = 0; layer < count; layer++) {
+        if (owner[layer] == machine_rank) layers[plan->layer_count++] = layer;
+    }
+}
+
+/// Takes a plan out and compiles the program of this rank; what was in it is given up.
+static void take_plan(exec_run_plan *plan, exec_packet *packet, int machine_rank)
+{
+    if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
+    arena_reset(plan->memory);
+    plan->placed = *(const bal_placed_partition *)exec_packet_take(packet, sizeof plan->placed);
+    plan->schedule = *(const bal_schedule *)exec_packet_take(packet, sizeof plan->schedule);
+    const int ranks = plan->placed.rank_count;
+    plan->placed.first_layer =
+        take_array(packet, plan->memory, bal_placed_stage_count(&plan->placed) + 1, sizeof(int));
+    plan->placed.machine_rank = take_array(packet, plan->memory, ranks, sizeof(int));
+    plan->schedule.name = take_name(packet);
+    plan->schedule.first_op = take_array(packet, plan->memory, ranks + 1, sizeof(int));
+    plan->schedule.ops =
+        take_array(packet, plan->memory, plan->schedule.first_op[ranks], sizeof(bal_op));
+    plan->place = exec_run_place_of(&plan->placed, machine_rank);
+    plan->program = (exec_program){.place = plan->place};
+    list_layers(plan, machine_rank);
+    if (plan->place < 0) return;
+    exec_program_compile(&plan->schedule, plan->place, plan->memory, &plan->program);
 }
 
 /// The key of "I have room": packets of the same kind have stage 0.
@@ -166,7 +241,7 @@ static status move(mover *at)
 {
     exec_run *run = at->run;
     exec_run_plan *plan = &run->plans[1 - run->plan_index];
-    exec_run_plan_take(plan, &run->command, run->ranks.machine_rank);
+    take_plan(plan, &run->command, run->ranks.machine_rank);
     at->legs = exec_packet_take(&run->command, at->command->leg_count * (int64_t)sizeof *at->legs);
     const int64_t *release_ns =
         exec_packet_take(&run->command, run->ranks.rank_count * (int64_t)sizeof *release_ns);
@@ -320,7 +395,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
         .changes_ranks = exec_run_ranks_differ(&run->ranks, &placed),
     };
     exec_run_begin_command(run, &command);
-    exec_run_plan_put(&run->command, &placed, &order);
+    put_plan(&run->command, &placed, &order);
     exec_packet_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs);
     put_releases(leader);
     TRY(exec_run_give_command(run, err));

@@ -14,7 +14,6 @@ enum { PASS_COUNT = 3 }; // F, B and W: ops of a stage and microbatch, and laps 
 static void reset_plan(exec_learner *learner)
 {
     exec_flow_pool_reset(&learner->flows);
-    exec_stopwatch_reset(&learner->watch);
     learner->kernels->table->release(learner->kernels, learner->token);
     learner->token = NULL;
     learner->target = NULL;
@@ -111,7 +110,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->read_load = arena_array(memory, learner->load_count, sizeof(int));
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
-    exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max);
+    learner->watch = exec_stopwatch_of(learner->kernels, learner->clock, lap_max, op_max, memory);
 }
 
 /// Bytes of the layer's state: parameters, gradients, moments, what is computed with, and what the
@@ -181,9 +180,6 @@ static void report(const exec_device *device, exec_layer_report *report)
         report->message_bytes[row] =
             layer->kind == EXEC_LAYER_HEAD ? 0 : exec_flow_pool_row_bytes(&learner->flows);
     }
-    if (learner->is_profiled) return;
-    report->forward_ns = report->backward_input_ns = report->backward_weight_ns = NULL;
-    report->exchange_ns = NULL;
 }
 
 static exec_held_layer *held_layer(const exec_device *device, int layer)

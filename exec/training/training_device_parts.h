@@ -63,7 +63,6 @@ typedef struct exec_learner {
     // The iteration.
     int iteration;
     double row_weight; // of packed documents: of a token in the mean over microbatches and replicas
-    bool is_profiled;
     int replica_count; // whose gradients have been added
     bal_reduction_overlap overlap;
     const exec_group *replicas; // borrowed for the iteration

@@ -108,7 +108,6 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
     }
     learner->watch.time_factor = factor;
     learner->iteration = iteration->iteration;
-    learner->is_profiled = iteration->is_profiled;
     learner->replica_count = 1;
     TRY(begin_reduction(learner, iteration, err));
     clear_report(&learner->report);
@@ -135,11 +134,9 @@ int64_t exec_learner_input_place(exec_device *device, const exec_step *step, voi
     return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
 }
 
-/// The part of an op that is a layer's has ended; where layers are not timed a lap is as long as
-/// the op.
+/// The part of an op that is a layer's has ended.
 static void lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch)
 {
-    if (!learner->is_profiled) return;
     const exec_layer_report *report = &learner->report;
     int64_t *times = kind == OP_FORWARD          ? report->forward_ns
                      : kind == OP_BACKWARD_INPUT ? report->backward_input_ns
@@ -149,12 +146,11 @@ static void lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer
     exec_stopwatch_lap(&learner->watch, &times[cell]);
 }
 
-/// Ends an op, which is empty where none of its layers had anything to do: the layers' times are
-/// the op's. Unless the device runs ahead it waits for it.
-static status end_op(exec_learner *learner, bool is_empty, int64_t *duration_ns, error_message *err)
+/// Ends an op: the layers' times are the op's. Unless the device runs ahead it waits for it.
+static status end_op(exec_learner *learner, int64_t *duration_ns, error_message *err)
 {
     exec_stopwatch *watch = &learner->watch;
-    exec_stopwatch_end_op(watch, is_empty);
+    exec_stopwatch_end_op(watch);
     if (learner->device.table->is_asynchronous) {
         return learner->kernels->table->check(learner->kernels, err);
     }
@@ -260,7 +256,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         TRY(exec_layer_forward(held->layer, *slot, &flow, err));
         lap(learner, OP_FORWARD, held->layer, microbatch);
     }
-    TRY(end_op(learner, learner->first_layer[step->stage] == end, duration_ns, err));
+    TRY(end_op(learner, duration_ns, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         note_forward(learner, learner->held[index].layer, microbatch);
     }
@@ -318,20 +314,17 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
                        int64_t *duration_ns, error_message *err)
 {
     const int first = learner->first_layer[step->stage];
-    bool is_empty = true;
     exec_stopwatch_begin_op(&learner->watch);
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         exec_held_layer *held = &learner->held[index];
         if (step->op.kind != OP_BACKWARD_WEIGHT) {
             if (is_idle(held->layer)) break; // and so are all in front
-            is_empty = false;
             TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
         }
         if (step->op.kind == OP_BACKWARD_INPUT) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
-        is_empty = is_empty && held->layer->is_frozen;
     }
-    return end_op(learner, is_empty, duration_ns, err);
+    return end_op(learner, duration_ns, err);
 }
 
 static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,

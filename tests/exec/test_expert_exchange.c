@@ -79,10 +79,10 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
     int sequence;
     const exec_group replicas = world_group(endpoint, ranks, &sequence);
     exec_device device = {.op_begin_ns = is_late && composes ? LATE_NS : 0};
-    exec_stopwatch watch;
+    arena *memory = arena_create(1 << 10);
     exec_kernels *kernels = NULL;
     TRY(exec_kernels_cpu_open(&kernels));
-    exec_stopwatch_init(&watch, kernels, shared->clock, 8, 2);
+    exec_stopwatch watch = exec_stopwatch_of(kernels, shared->clock, 8, 2, memory);
     exec_expert_exchange exchange =
         exec_expert_exchange_of(MEMBERS, endpoint->rank, &watch, &device, composes);
     status result = exec_expert_exchange_begin(&exchange, &replicas, err);
@@ -93,7 +93,7 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
     shared->op_ns[endpoint->rank] = exec_stopwatch_op_ns(&watch);
     shared->waited_ns[endpoint->rank] = watch.waited_ns;
     exec_expert_exchange_free(&exchange);
-    exec_stopwatch_reset(&watch);
+    arena_destroy(memory);
     kernels->table->close(kernels);
     return result;
 }

@@ -48,7 +48,7 @@ static void hold(exec_device *device, const bal_placed_partition *plan, int plac
 
 static void begin(exec_device *device)
 {
-    const exec_iteration at = {.rank_time_factor = 1, .is_profiled = true};
+    const exec_iteration at = {.rank_time_factor = 1};
     assert_ok(device->table->begin(device, &at, NULL));
 }
 

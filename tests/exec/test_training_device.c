@@ -83,7 +83,7 @@ static double play_lone(lone_device *lone, int iteration)
     exec_endpoint endpoint = {.rank_count = 1};
     const exec_group alone = {
         .endpoint = &endpoint, .rank = &own, .rank_count = 1, .sequence = &sequence};
-    const exec_iteration at = {.iteration = iteration, .rank_time_factor = 1, .is_profiled = true};
+    const exec_iteration at = {.iteration = iteration, .rank_time_factor = 1};
     double norm = 0;
     status result = device->table->begin(device, &at, &why);
     for (int step = 0; step < lone->program.step_count && result == STATUS_OK; step++) {
@@ -190,10 +190,10 @@ static int64_t thread_ns(void)
 TEST(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank)
 {
     exec_kernels *kernels = NULL;
-    exec_stopwatch watch;
+    arena *memory = arena_create(1 << 10);
     int64_t cell = 0;
     assert_ok(exec_kernels_cpu_open(&kernels));
-    exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2);
+    exec_stopwatch watch = exec_stopwatch_of(kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2, memory);
     watch.time_factor = 3;
     assert_ok(exec_stopwatch_begin(&watch, &why));
     exec_stopwatch_begin_op(&watch);
@@ -203,13 +203,13 @@ TEST(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank)
     const int64_t computed_ns = thread_ns() - begin_ns;
 
     exec_stopwatch_lap(&watch, &cell);
-    exec_stopwatch_end_op(&watch, false);
+    exec_stopwatch_end_op(&watch);
     assert_ok(exec_stopwatch_settle(&watch, 0, &why));
 
     assert_true(cell >= 3 * computed_ns);
     assert_true(exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0) >=
                 3 * computed_ns);
-    exec_stopwatch_reset(&watch);
+    arena_destroy(memory);
     kernels->table->close(kernels);
 }
 
