@@ -24,11 +24,7 @@ EXEC_CPU_WIDE static void gelu_wide(const float *input, float *output, size_t co
 
 void exec_cpu_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)
 {
-    if (((exec_cpu *)kernels)->is_wide) {
-        gelu_wide(input, output, count);
-    } else {
-        gelu(input, output, count);
-    }
+    (((exec_cpu *)kernels)->is_wide ? gelu_wide : gelu)(input, output, count);
 }
 
 /// With s = 1 / (1 + exp(-2 u)): gelu' = s + x * 2 s (1 - s) u'.
@@ -51,11 +47,7 @@ EXEC_CPU_WIDE static void gelu_input_wide(const float *input, float *gradient, s
 
 void exec_cpu_gelu_input(exec_kernels *kernels, const void *input, void *gradient, size_t count)
 {
-    if (((exec_cpu *)kernels)->is_wide) {
-        gelu_input_wide(input, gradient, count);
-    } else {
-        gelu_input(input, gradient, count);
-    }
+    (((exec_cpu *)kernels)->is_wide ? gelu_input_wide : gelu_input)(input, gradient, count);
 }
 
 /// The largest of a row less the second largest, which may be as large. Hardly a number is larger
@@ -114,7 +106,7 @@ void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int
         const float *from = (const float *)logits + (ptrdiff_t)row * classes;
         float *to = (float *)logits_gradient + (ptrdiff_t)row * classes;
         float *sure = confidence == NULL ? NULL : confidence + 2 * (ptrdiff_t)row;
-        loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, sure, to)
-                            : cross_entropy_row(from, target[row], classes, scale, sure, to);
+        loss[row] = (is_wide ? cross_entropy_row_wide
+                             : cross_entropy_row)(from, target[row], classes, scale, sure, to);
     }
 }

@@ -175,11 +175,9 @@ static void forward_block(const block *at, const float *qkv, int head_count, flo
         float *scores = at->scores + (ptrdiff_t)row * at->key_count;
         int first;
         const int count = visible(at, row, &first);
-        const float sum =
-            at->cpu->is_wide
-                ? softmax_row_wide(scores, first, count, at->key_count, at->score_scale)
-                : softmax_row(scores, first, count, at->key_count, at->score_scale);
-        log_sum[(at->first_row + row) * head_count + at->head] = sum;
+        log_sum[(at->first_row + row) * head_count + at->head] =
+            (at->cpu->is_wide ? softmax_row_wide : softmax_row)(scores, first, count, at->key_count,
+                                                                at->score_scale);
     }
     multiply_factors(at, at->scores, qkv + 2 * at->width + offset, qkv_row,
                      output + at->first_row * at->width + offset, at->width, false);
@@ -230,13 +228,8 @@ static void backward_block(const block *at, const backward *of)
         float *gradients = at->gradients + (ptrdiff_t)row * at->key_count;
         int first;
         const int count = visible(at, row, &first);
-        if (at->cpu->is_wide) {
-            backward_row_wide(scores, gradients, first, count, at->key_count, at->score_scale,
-                              log_sum, product);
-        } else {
-            backward_row(scores, gradients, first, count, at->key_count, at->score_scale, log_sum,
-                         product);
-        }
+        (at->cpu->is_wide ? backward_row_wide : backward_row)(
+            scores, gradients, first, count, at->key_count, at->score_scale, log_sum, product);
     }
     float *query_gradient = of->qkv_gradient + at->first_row * qkv_row + offset;
     multiply_factors(at, at->gradients, key, qkv_row, query_gradient, qkv_row, false);
@@ -296,7 +289,7 @@ static int enter_sequence(block *at, const exec_attention *shape, int sequence)
 {
     at->sequence_row = shape->first_row[sequence];
     at->sequence_rows = shape->first_row[sequence + 1] - shape->first_row[sequence];
-    return (at->sequence_rows + shape->block_rows - 1) / shape->block_rows;
+    return exec_blocks_of(shape, sequence);
 }
 
 void exec_cpu_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,

@@ -17,13 +17,6 @@ static void rotate(const float *head, const float *rotation, int head_width, flo
     }
 }
 
-static void copy_head(const float *head, int head_width, float *to)
-{
-    for (int element = 0; element < head_width; element++) {
-        to[element] = head[element];
-    }
-}
-
 /// The angles of a row; NULL: it is not rotated.
 static const float *rotation_of(const exec_heads *heads, int row)
 {
@@ -49,7 +42,7 @@ void exec_cpu_spread_heads(exec_kernels *kernels, const exec_heads *heads, const
             if (rotation != NULL && head < 2 * heads->head_count) {
                 rotate(source, rotation, width, 1, to);
             } else {
-                copy_head(source, width, to);
+                memcpy(to, source, (size_t)width * sizeof *to);
             }
         }
     }
@@ -69,7 +62,7 @@ void exec_cpu_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
         float *to = (float *)gradient + (ptrdiff_t)row * to_count * width;
         for (int head = 0; head < to_count; head++, to += width) {
             const int served = head < heads->head_count ? 1 : group;
-            copy_head(from, width, sum);
+            memcpy(sum, from, (size_t)width * sizeof *sum);
             from += width;
             for (int other = 1; other < served; other++, from += width) {
                 exec_cpu_add_floats(kernels, sum, from, (size_t)width);
@@ -77,7 +70,7 @@ void exec_cpu_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
             if (rotation != NULL && head < heads->head_count + heads->kv_head_count) {
                 rotate(sum, rotation, width, -1, to);
             } else {
-                copy_head(sum, width, to);
+                memcpy(to, sum, (size_t)width * sizeof *to);
             }
         }
     }
@@ -102,11 +95,7 @@ void exec_cpu_swiglu(exec_kernels *kernels, const void *input, int rows, int wid
     for (int row = 0; row < rows; row++) {
         const float *gate = (const float *)input + (ptrdiff_t)row * 2 * width;
         float *to = (float *)output + (ptrdiff_t)row * width;
-        if (is_wide) {
-            swiglu_wide(gate, gate + width, width, to);
-        } else {
-            swiglu(gate, gate + width, width, to);
-        }
+        (is_wide ? swiglu_wide : swiglu)(gate, gate + width, width, to);
     }
 }
 
@@ -136,10 +125,6 @@ void exec_cpu_swiglu_input(exec_kernels *kernels, const void *input, const void 
         const float *gate = (const float *)input + (ptrdiff_t)row * 2 * width;
         const float *given = (const float *)output_gradient + (ptrdiff_t)row * width;
         float *to = (float *)input_gradient + (ptrdiff_t)row * 2 * width;
-        if (is_wide) {
-            swiglu_input_wide(gate, given, width, to);
-        } else {
-            swiglu_input(gate, given, width, to);
-        }
+        (is_wide ? swiglu_input_wide : swiglu_input)(gate, given, width, to);
     }
 }

@@ -104,11 +104,8 @@ void exec_cpu_adamw(exec_kernels *kernels, const exec_adamw *options, float *mas
 {
     (void)weights; // the master itself
     const update by = update_of(options);
-    if (((exec_cpu *)kernels)->is_wide) {
-        step_wide(&by, master, moment1, moment2, gradient, count);
-    } else {
-        step(&by, master, moment1, moment2, gradient, count);
-    }
+    (((exec_cpu *)kernels)->is_wide ? step_wide : step)(&by, master, moment1, moment2, gradient,
+                                                        count);
     if (keep == NULL) return;
     for (size_t index = 0; index < count; index++) {
         if (keep[index]) continue;
