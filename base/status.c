@@ -23,15 +23,10 @@ status error_prefix(error_message *err, status code_if_null, const char *format,
     memcpy(inner, err->message, sizeof inner);
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(err->message, sizeof err->message, format, arguments);
+    vsnprintf(err->message, sizeof err->message, format, arguments);
     va_end(arguments);
-    const size_t used = length < 0 ? 0 : (size_t)length;
-    if (used + 3 > sizeof err->message) return err->code;
-    memcpy(err->message + used, ": ", 2);
-    const size_t room = sizeof err->message - used - 3; // what does not fit is cut off
-    const size_t kept = strnlen(inner, room);
-    memcpy(err->message + used + 2, inner, kept);
-    err->message[used + 2 + kept] = '\0';
+    const size_t used = strlen(err->message);
+    snprintf(err->message + used, sizeof err->message - used, ": %s", inner); // what fits
     return err->code;
 }
 

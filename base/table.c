@@ -16,7 +16,7 @@ static const char source_mark[] = "# source:";
 /// Where reading stands.
 typedef struct table_reading {
     table *out;
-    char *at; // terminated text that is cut into cells in place
+    char *at; // terminated text that is cut into cells in place; NULL: all has been read
     int line;
     arena *memory;
 } table_reading;
@@ -43,11 +43,8 @@ static char *trimmed(char *text)
 /// The next line, without its end; NULL after the last.
 static char *next_line(table_reading *reading)
 {
-    if (*reading->at == '\0') return NULL;
-    char *line = reading->at;
-    char *end = strchr(line, '\n');
-    reading->at = end != NULL ? end + 1 : line + strlen(line);
-    if (end != NULL) *end = '\0';
+    char *line = strsep(&reading->at, "\n");
+    if (line == NULL) return NULL;
     reading->line++;
     return trimmed(line);
 }
@@ -65,10 +62,7 @@ static int count_cells(const char *line)
 static void cut(char *line, const char **cells, int count)
 {
     for (int cell = 0; cell < count; cell++) {
-        char *comma = strchr(line, ',');
-        if (comma != NULL) *comma = '\0';
-        cells[cell] = trimmed(line);
-        if (comma != NULL) line = comma + 1;
+        cells[cell] = trimmed(strsep(&line, ","));
     }
 }
 
@@ -123,7 +117,7 @@ static status reserve_rows(table_reading *reading, error_message *err)
     table *out = reading->out;
     size_t rows = 1;
     size_t commas = 0;
-    for (const char *at = reading->at; *at != '\0'; at++) {
+    for (const char *at = reading->at; at != NULL && *at != '\0'; at++) {
         rows += *at == '\n';
         commas += *at == ',';
     }

@@ -2,6 +2,7 @@
 #include "base/arena.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -14,18 +15,13 @@ status text_parse_int64(const char *text, const char *what, int64_t min, int64_t
                         int64_t *value, error_message *err)
 {
     const char *digits = text + (text[0] == '-');
-    const char *at = digits;
-    int64_t parsed = 0; // not above 0, as there are more negative numbers
-    bool fits = true;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        fits = fits && !__builtin_mul_overflow(parsed, 10, &parsed) &&
-               !__builtin_sub_overflow(parsed, *at - '0', &parsed);
-    }
-    if (at == digits || *at != '\0') {
+    char *end = NULL;
+    errno = 0;
+    const int64_t parsed = strtoll(text, &end, 10);
+    if (!isdigit((unsigned char)digits[0]) || *end != '\0') {
         return error_set(err, STATUS_INVALID, "%s: '%.60s' is not an integer", what, text);
     }
-    if (digits == text) fits = fits && !__builtin_sub_overflow(0, parsed, &parsed);
-    if (!fits || parsed < min || parsed > max) {
+    if (errno == ERANGE || parsed < min || parsed > max) {
         return error_set(err, STATUS_INVALID, "%s: %.60s is outside [%" PRId64 ", %" PRId64 "]",
                          what, text, min, max);
     }
