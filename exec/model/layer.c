@@ -374,52 +374,27 @@ int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
            mechanism_bytes(layer);
 }
 
-/// Which parameters are left, [parameter_count] to be freed.
-static uint8_t *read_keep(const exec_layer *layer)
+/// Packs the arrays' numbers as they travel, or unpacks them: of each array those of parameters
+/// that are left. Others become 0. Bytes to unpack are only read.
+static status move_arrays(const exec_layer *layer, bool packs, char *bytes, error_message *err)
 {
+    const exec_kernel_table *table = layer->kernels->table;
+    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
+    const bool is_whole = left_count(layer) == layer->held_count;
+    float *arrays = is_whole ? (float *)(void *)bytes : memory_array(1, array_bytes);
     uint8_t *keep = memory_array(layer->parameter_count, 1);
-    exec_mechanism_find(layer->model->mechanism)->read_keep(layer, keep);
-    return keep;
-}
-
-/// The arrays' numbers as they travel: of each array those of parameters that are left.
-static status arrays_to_host(const exec_layer *layer, char *bytes, error_message *err)
-{
-    const exec_kernel_table *table = layer->kernels->table;
-    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->held_count;
-    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
-    table->to_host(layer->kernels, is_whole ? (void *)bytes : arrays, layer->master, array_bytes);
-    const status result = table->finish(layer->kernels, err);
-    uint8_t *keep = is_whole ? NULL : read_keep(layer);
-    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
+    if (!is_whole) exec_mechanism_find(layer->model->mechanism)->read_keep(layer, keep);
+    if (packs) table->to_host(layer->kernels, arrays, layer->master, array_bytes);
+    for (size_t at = 0; !is_whole && at < array_bytes / sizeof *arrays; at++) {
         if (keep[at % layer->parameter_count] == 0) continue;
-        memcpy(bytes, &arrays[at], sizeof *arrays);
+        memcpy(packs ? (void *)bytes : &arrays[at], packs ? (void *)&arrays[at] : bytes,
+               sizeof *arrays);
         bytes += sizeof *arrays;
     }
+    if (!packs) table->to_device(layer->kernels, layer->master, arrays, array_bytes);
     free(keep);
-    free(arrays);
-    return result;
-}
-
-static status arrays_to_device(const exec_layer *layer, const char *bytes, error_message *err)
-{
-    const exec_kernel_table *table = layer->kernels->table;
-    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->held_count;
-    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
-    uint8_t *keep = is_whole ? NULL : read_keep(layer);
-    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
-        if (keep[at % layer->parameter_count] == 0) continue;
-        memcpy(&arrays[at], bytes, sizeof *arrays);
-        bytes += sizeof *arrays;
-    }
-    table->to_device(layer->kernels, layer->master, is_whole ? (const void *)bytes : arrays,
-                     array_bytes);
-    const status result = table->finish(layer->kernels, err);
-    free(keep);
-    free(arrays);
-    return result;
+    if (!is_whole) free(arrays);
+    return table->finish(layer->kernels, err);
 }
 
 status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,
@@ -439,7 +414,7 @@ status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *byt
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     if (mechanism->pack != NULL) mechanism->pack(layer, at + sizeof head);
     if (!has_arrays) return STATUS_OK;
-    return arrays_to_host(layer, at + sizeof head + head.mechanism_bytes, err);
+    return move_arrays(layer, true, at + sizeof head + head.mechanism_bytes, err);
 }
 
 /// Whether bytes are the state of this layer, as another rank of the run has packed it.
@@ -465,7 +440,7 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
     memcpy(&head, bytes, sizeof head);
     if (!is_own_state(layer, &head, byte_count)) return refuse_state(layer, err);
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    const char *at = (const char *)bytes + sizeof head;
+    char *at = (char *)bytes + sizeof head;
     TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
     if (mechanism->unpack != NULL) TRY(mechanism->unpack(layer, at, head.mechanism_bytes, err));
     if (byte_count != exec_layer_state_bytes(layer, arrays == NULL)) {
@@ -475,7 +450,7 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
         layer->kernels->table->copy(layer->kernels, layer->master, arrays,
                                     float_bytes(layer, layer->is_frozen));
     } else {
-        TRY(arrays_to_device(layer, at + head.mechanism_bytes, err));
+        TRY(move_arrays(layer, false, at + head.mechanism_bytes, err));
     }
     exec_layer_refresh(layer);
     layer->step = head.step;
