@@ -551,16 +551,9 @@ status json_int64_array(json_value value, int count, int64_t min, int64_t max, i
         return json_error(value, STATUS_FORMAT, err, "has %d entries, needs %d", json_count(value),
                           count);
     }
-    int index = 0;
-    const cJSON *array = node_of(value);
-    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
-        const json_value element = {.node = child, .document = value.document, .key = ""};
-        int64_t number = 0;
-        TRY(json_int64(element, min, max, &number, err));
-    }
-    index = 0;
-    for (const cJSON *child = array->child; child != NULL; child = child->next, index++) {
-        out[index] = (int64_t)child->valuedouble;
+    json_value element = json_element(value, 0);
+    for (int index = 0; index < count; index++, element = json_next(element)) {
+        TRY(json_int64(element, min, max, &out[index], err));
     }
     return STATUS_OK;
 }

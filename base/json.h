@@ -73,7 +73,7 @@ status json_double(json_value value, double min, double max, double *out, error_
 status json_bool(json_value value, bool *out, error_message *err);
 status json_string(json_value value, const char **out, error_message *err); ///< borrowed
 
-/// Reads an array of exactly count integers into out [count].
+/// Reads an array of exactly count integers into out [count], up to the first that it refuses.
 status json_int64_array(json_value value, int count, int64_t min, int64_t max, int64_t *out,
                         error_message *err);
 

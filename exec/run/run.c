@@ -4,12 +4,12 @@
 #include <string.h>
 
 /// A group without ranks, and room for them.
-static exec_group group_of(exec_endpoint *endpoint, int channel, int *sequence, arena *memory)
+static exec_group group_of(exec_endpoint *endpoint, int channel, arena *memory)
 {
     return (exec_group){.endpoint = endpoint,
                         .rank = arena_array(memory, (size_t)endpoint->rank_count, sizeof(int)),
                         .self = -1,
-                        .sequence = sequence,
+                        .sequence = arena_array(memory, 1, sizeof(int)),
                         .channel = channel};
 }
 
@@ -30,9 +30,7 @@ static void fill_groups(exec_run_ranks *ranks)
             group_add(&ranks->pipeline, rank);
         }
     }
-    ranks->awake_sequence = 0;
-    ranks->pipeline_sequence = 0;
-    ranks->replicas_sequence = 0;
+    *ranks->awake.sequence = *ranks->pipeline.sequence = *ranks->replicas.sequence = 0;
 }
 
 /// All ranks active.
@@ -53,10 +51,10 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
         .machine_rank = endpoint->rank % rank_count,
         .place = arena_array(memory, (size_t)world, sizeof *ranks->place),
     };
-    ranks->world = group_of(endpoint, EXEC_CHANNEL_WORLD, &ranks->world_sequence, memory);
-    ranks->awake = group_of(endpoint, EXEC_CHANNEL_AWAKE, &ranks->awake_sequence, memory);
-    ranks->pipeline = group_of(endpoint, EXEC_CHANNEL_PIPELINE, &ranks->pipeline_sequence, memory);
-    ranks->replicas = group_of(endpoint, EXEC_CHANNEL_REPLICAS, &ranks->replicas_sequence, memory);
+    ranks->world = group_of(endpoint, EXEC_CHANNEL_WORLD, memory);
+    ranks->awake = group_of(endpoint, EXEC_CHANNEL_AWAKE, memory);
+    ranks->pipeline = group_of(endpoint, EXEC_CHANNEL_PIPELINE, memory);
+    ranks->replicas = group_of(endpoint, EXEC_CHANNEL_REPLICAS, memory);
     for (int rank = 0; rank < world; rank++) {
         ranks->place[rank] = rank;
         group_add(&ranks->world, rank);

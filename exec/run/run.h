@@ -31,8 +31,7 @@ enum { EXEC_LEADER = 0 };
 
 /// Which ranks of the world take part, and the groups in which they speak. The world are
 /// replica_count machines of rank_count ranks each. A rank of the machine is active where the plan
-/// gives it a place of the pipeline, in every replica. Must stay where it is: the groups point into
-/// it.
+/// gives it a place of the pipeline, in every replica.
 typedef struct exec_run_ranks {
     exec_endpoint *endpoint;
     int replica_count;
@@ -45,10 +44,6 @@ typedef struct exec_run_ranks {
     exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
     exec_group replicas; // this rank of the machine in all replicas
-    int world_sequence;
-    int awake_sequence;
-    int pipeline_sequence;
-    int replicas_sequence;
 } exec_run_ranks;
 
 /// The rank of the world that a rank of the machine is in a replica.
@@ -175,7 +170,6 @@ typedef struct exec_run_terms {
     bal_reduction_overlap reduction_overlap; // of a device that learns
 } exec_run_terms;
 
-/// Must stay where it is.
 typedef struct exec_run {
     exec_endpoint *endpoint;
     const exec_training *training;
