@@ -62,9 +62,9 @@ static void multiply_keys(const block *at, const float *a, ptrdiff_t a_row, cons
     }
 }
 
-/// out[row] (+)= the sum over keys of factor[row][key] * b[key], over all entries.
+/// out[row] = the sum over keys of factor[row][key] * b[key], over all entries.
 static void multiply_factors(const block *at, const float *factor, const float *b, ptrdiff_t b_row,
-                             float *out, ptrdiff_t out_row, bool accumulates)
+                             float *out, ptrdiff_t out_row)
 {
     int column = 0;
     for (int entry = 0; entry < at->entry_count; entry++) {
@@ -81,7 +81,7 @@ static void multiply_factors(const block *at, const float *factor, const float *
                                                        .b_column = 1,
                                                        .c = out,
                                                        .c_row = out_row,
-                                                       .accumulates = accumulates || entry > 0});
+                                                       .accumulates = entry > 0});
         column += rows;
     }
 }
@@ -180,7 +180,7 @@ static void forward_block(const block *at, const float *qkv, int head_count, flo
                                                                 at->score_scale);
     }
     multiply_factors(at, at->scores, qkv + 2 * at->width + offset, qkv_row,
-                     output + at->first_row * at->width + offset, at->width, false);
+                     output + at->first_row * at->width + offset, at->width);
 }
 
 /// Scores become probabilities; gradients of probabilities become gradients of scores.
@@ -232,7 +232,7 @@ static void backward_block(const block *at, const backward *of)
             scores, gradients, first, count, at->key_count, at->score_scale, log_sum, product);
     }
     float *query_gradient = of->qkv_gradient + at->first_row * qkv_row + offset;
-    multiply_factors(at, at->gradients, key, qkv_row, query_gradient, qkv_row, false);
+    multiply_factors(at, at->gradients, key, qkv_row, query_gradient, qkv_row);
     add_transposed(at, at->gradients, query, qkv_row, of->qkv_gradient + at->width + offset,
                    qkv_row);
     add_transposed(at, at->scores, given, at->width, of->qkv_gradient + 2 * at->width + offset,
