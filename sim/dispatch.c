@@ -184,16 +184,9 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
 /// The change of a rank's claim from before an op until it is over.
 static int64_t claim_change(const sim_claim *claim, bal_op_kind kind)
 {
-    switch (kind) {
-    case OP_FORWARD:
-        return claim->from_forward;
-    case OP_BACKWARD_INPUT:
-        return claim->from_backward - claim->from_forward;
-    case OP_BACKWARD_WEIGHT:
-        return claim->from_weight - claim->from_backward;
-    default:
-        return claim->from_weight - claim->from_forward;
-    }
+    if (kind == OP_FORWARD) return claim->from_forward;
+    const int64_t before = kind == OP_BACKWARD_WEIGHT ? claim->from_backward : claim->from_forward;
+    return (kind == OP_BACKWARD_INPUT ? claim->from_backward : claim->from_weight) - before;
 }
 
 /// Puts the costs of a play into the rows.

@@ -26,12 +26,6 @@ static rng row_stream(const perturbing *of, bal_draw_purpose purpose, int kind, 
     return bal_disturbance_stream(of->disturbance->seed, purpose, iteration, row | (uint64_t)stage);
 }
 
-static int64_t scaled_ns(int64_t ns, double factor)
-{
-    const double scaled = round((double)ns * factor);
-    return scaled >= (double)(INT64_MAX / 4) ? INT64_MAX / 4 : (int64_t)scaled;
-}
-
 static const int64_t *perturbed_ops(const perturbing *of, int kind)
 {
     const bal_stage_costs *costs = of->costs;
@@ -45,7 +39,7 @@ static const int64_t *perturbed_ops(const perturbing *of, int kind)
             const double z = rng_normal(&generator);
             const double factor = fmax(0.0, 1.0 + of->disturbance->op_sigma * z);
             const int64_t ns = row[costs->microbatch_count > 1 ? microbatch : 0];
-            drawn[(int64_t)stage * microbatches + microbatch] = scaled_ns(ns, factor);
+            drawn[(int64_t)stage * microbatches + microbatch] = bal_scaled_ns(ns, factor);
         }
     }
     return drawn;
@@ -81,7 +75,7 @@ static int64_t link_ns(const perturbing *of, int rank, int other_rank, int64_t n
             of->play->iteration >= link->end_iteration) {
             continue;
         }
-        ns = scaled_ns(ns, link->time_factor);
+        ns = bal_scaled_ns(ns, link->time_factor);
         ns = ns < INT64_MAX / 4 - link->delay_ns ? ns + link->delay_ns : INT64_MAX / 4;
     }
     return ns;
@@ -120,7 +114,7 @@ static void draw_delays(const perturbing *of, const int64_t *const sends[2], int
                 const double drawn = disturbance->message_factor +
                                      disturbance->message_sigma * rng_normal(&generator);
                 const double factor = fmin(fmax(drawn, 1.0), disturbance->message_factor_max);
-                row[microbatch] += scaled_ns(sends[way][stage], factor - 1.0);
+                row[microbatch] += bal_scaled_ns(sends[way][stage], factor - 1.0);
             }
         }
     }

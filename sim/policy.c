@@ -3,22 +3,15 @@
 #include "balance/metrics.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const policy_names[SIM_POLICY_COUNT] = {
+const char *const sim_policy_names[SIM_POLICY_COUNT] = {
     [SIM_STATIC] = "static", [SIM_FLOATING_W] = "floating-w", [SIM_GREEDY] = "greedy"};
-
-const char *sim_policy_name(sim_policy policy)
-{
-    assert(policy >= 0 && policy < SIM_POLICY_COUNT);
-    return policy_names[policy];
-}
 
 status sim_policy_parse(const char *name, sim_policy *policy, error_message *err)
 {
-    const int found = text_find(name, policy_names, SIM_POLICY_COUNT);
+    const int found = text_find(name, sim_policy_names, SIM_POLICY_COUNT);
     if (found < SIM_POLICY_COUNT) {
         *policy = (sim_policy)found;
         return STATUS_OK;
@@ -83,7 +76,7 @@ static status check_nothing_left(const sim_claim *claims, int stage_count, sim_p
         return error_set(err, STATUS_INVALID,
                          "a microbatch leaves %" PRId64 " of memory behind at stage %d: policy %s "
                          "cannot keep a limit",
-                         claims[stage].from_weight, stage, sim_policy_name(policy));
+                         claims[stage].from_weight, stage, sim_policy_names[policy]);
     }
     return STATUS_OK;
 }
@@ -108,7 +101,7 @@ status sim_claims_fill(const bal_schedule *schedule, sim_policy policy,
         return error_set(err, STATUS_INFEASIBLE,
                          "rank %d needs memory of %" PRId64
                          " under policy %s; its limit is %" PRId64,
-                         rank, need[rank], sim_policy_name(policy), memory_limit[rank]);
+                         rank, need[rank], sim_policy_names[policy], memory_limit[rank]);
     }
     return STATUS_OK;
 }

@@ -22,8 +22,8 @@ typedef enum sim_policy {
     SIM_POLICY_COUNT
 } sim_policy;
 
-/// "static", "floating-w", "greedy". Static storage.
-const char *sim_policy_name(sim_policy policy);
+/// "static", "floating-w", "greedy".
+extern const char *const sim_policy_names[SIM_POLICY_COUNT];
 
 /// @return STATUS_INVALID naming the text and the names. policy is then untouched.
 status sim_policy_parse(const char *name, sim_policy *policy, error_message *err);

@@ -352,14 +352,8 @@ static status run_all(replay *state)
     return STATUS_OK;
 }
 
-status sim_training_replay(const bal_training *training, arena *memory, bal_training_result *result,
-                           error_message *err)
-{
-    return sim_training_replay_with(training, NULL, memory, result, err);
-}
-
-status sim_training_replay_with(const bal_training *training, sim_order_book *orders, arena *memory,
-                                bal_training_result *result, error_message *err)
+status sim_training_replay(const bal_training *training, sim_order_book *orders, arena *memory,
+                           bal_training_result *result, error_message *err)
 {
     TRY(bal_training_check(training, err));
     replay state = {.training = training,

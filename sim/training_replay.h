@@ -15,6 +15,9 @@
 /// With several sources the controller sees one column of times per layer: the mean over the
 /// microbatches of a replica, the largest over the replicas.
 ///
+/// @param orders compiled orders of earlier replays, used by nobody else meanwhile; what is
+/// compiled
+///               stays there for the next. NULL: none are kept
 /// @param result arrays are carved from memory
 /// @return STATUS_INVALID for a wrong count, a slow rank that the machine does not have or without
 ///         a positive factor, sources of different layers, a schedule rule broken, costs without a
@@ -26,12 +29,5 @@
 /// iteration; iterations that repeat the costs and the plan of the one before are not played again.
 /// Owners of layers without stages (`diffusion-published`, `diffusion-coded`) are followed in loads
 /// only.
-status sim_training_replay(const bal_training *training, arena *memory, bal_training_result *result,
-                           error_message *err);
-
-/// The same with the compiled orders of earlier replays.
-///
-/// @param orders used by nobody else meanwhile; what is compiled stays there for the next. NULL:
-///               none are kept
-status sim_training_replay_with(const bal_training *training, sim_order_book *orders, arena *memory,
-                                bal_training_result *result, error_message *err);
+status sim_training_replay(const bal_training *training, sim_order_book *orders, arena *memory,
+                           bal_training_result *result, error_message *err);

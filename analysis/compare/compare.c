@@ -100,7 +100,7 @@ static status play_row(const ana_setup *setup, const ana_listener *listener,
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
     error_message inner = {0};
-    row->outcome = sim_training_replay(&training, memory, &row->result, &inner);
+    row->outcome = sim_training_replay(&training, NULL, memory, &row->result, &inner);
     if (row->outcome != STATUS_OK) {
         if (row->outcome != STATUS_INFEASIBLE) {
             return error_set(err, row->outcome, "%s: %.*s", row->balancing->label, 400,

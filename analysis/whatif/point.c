@@ -249,7 +249,7 @@ static status replay(ana_point_worker *worker, bal_training *training, bal_train
 {
     training->peak_book = &worker->peaks;
     training->plan_book = &worker->plans;
-    return sim_training_replay_with(training, &worker->orders, worker->memory, result, err);
+    return sim_training_replay(training, &worker->orders, worker->memory, result, err);
 }
 
 /// Plays the run as if memory had no end: what is missing is memory if that is played, else layers.

@@ -82,7 +82,6 @@ static bal_decision as_is(const bal_controller *controller)
     const bool owns_freely = controller->options.balancer->owns_freely;
     bal_decision decision = {
         .owner = owns_freely ? controller->owner : NULL,
-        .predicted_ns = -1,
         .bottleneck_ns = controller->bottleneck_ns,
         .bottleneck_lower_bound_ns = controller->bottleneck_lower_bound_ns,
         .microbatch_count = controller->microbatch_count,
@@ -121,13 +120,6 @@ static bal_problem problem_of(bal_controller *controller, const bal_layer_costs 
         .evaluator = options->evaluator,
         .diffuser = options->diffuser,
     };
-}
-
-/// The estimate for places and cuts, by the loads that the decision looks at.
-static int64_t estimate_ns(const bal_controller *controller, const bal_placed_partition *plan)
-{
-    return bal_iteration_estimate_ns(&controller->sums, plan, controller->family,
-                                     controller->microbatch_count);
 }
 
 /// Takes cuts on the places in force into force.
@@ -392,7 +384,6 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
     (void)bal_change_detector_observe(&controller->detector, &controller->times);
     *decision = as_is(controller);
     decision->reason = BAL_REASON_START;
-    decision->predicted_ns = answer.iteration_ns;
     return STATUS_OK;
 }
 
@@ -439,15 +430,6 @@ static bal_reason reason_of(bal_policy_kind kind)
     }
 }
 
-/// The prediction for the plan in force after a decision: the balancer's own where it is its plan.
-static void predict(const bal_controller *controller, const bal_answer *answer,
-                    bal_decision *decision)
-{
-    const bool is_answer = decision->action != BAL_ACTION_KEEP && answer->iteration_ns >= 0;
-    decision->predicted_ns =
-        is_answer ? answer->iteration_ns : estimate_ns(controller, &decision->plan);
-}
-
 /// Asks a balancer that has stages, and takes its answer where it moves a layer for enough gain.
 static status rebalance(bal_controller *controller, const bal_profile *profile,
                         const bal_layer_costs *layers, bal_decision *decision, error_message *err)
@@ -461,9 +443,7 @@ static status rebalance(bal_controller *controller, const bal_profile *profile,
         .reason = reason_of(controller->options.policy.kind),
         .gain_ratio = least_gain(&controller->options),
     };
-    TRY(move_to(controller, profile, &target, decision, err));
-    predict(controller, &answer, decision);
-    return STATUS_OK;
+    return move_to(controller, profile, &target, decision, err);
 }
 
 /// Asks how many ranks to go on with, and for their plan. With the present number it is a
@@ -496,11 +476,7 @@ static status repack(bal_controller *controller, const bal_profile *profile,
         .reason = reason_of(options->policy.kind),
         .gain_ratio = stays ? least_gain(options) : 0,
     };
-    TRY(move_to(controller, profile, &target, decision, err));
-    decision->predicted_ns = decision->action != BAL_ACTION_KEEP
-                                 ? choice.iteration_ns
-                                 : estimate_ns(controller, &decision->plan);
-    return STATUS_OK;
+    return move_to(controller, profile, &target, decision, err);
 }
 
 /// Layers that change their owner, and their bytes. Owners are not executed, so no time is charged.
@@ -561,9 +537,7 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
     TRY(bal_shadow_observe(&controller->shadow, &view, controller->decision_memory,
                            &target.first_layer, err));
     if (target.first_layer == NULL) return STATUS_OK;
-    TRY(move_to(controller, profile, &target, decision, err));
-    decision->predicted_ns = estimate_ns(controller, &decision->plan);
-    return STATUS_OK;
+    return move_to(controller, profile, &target, decision, err);
 }
 
 /// The decision itself, by the loads that times hold.

@@ -99,8 +99,6 @@ typedef struct bal_decision {
     bal_migration migration;   // layer_count 0 where nothing moves; of owners without the list
     int64_t migration_ns;  // exposed: beyond the end of the iteration. migration.time_ns, or with
                            // memory caps or overlap until the last of the ordered moves ends
-    int64_t predicted_ns;  // of an iteration under the plan, by the evaluator or the estimate
-                           // (iteration_estimate.h); -1: not predicted
     int64_t bottleneck_ns; // of the balancer's last answer, in the unit of the weight
     int64_t bottleneck_lower_bound_ns;
     int microbatch_count; // of one replica from the next iteration on; re-packing may change it

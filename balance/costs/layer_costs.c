@@ -1,6 +1,7 @@
 #include "balance/costs/layer_costs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,13 @@ _Static_assert(offsetof(bal_layer_costs, reduction_ns) ==
 const char *const bal_cost_names[BAL_COST_ARRAY_COUNT] = {
     "forward_ns",       "backward_input_ns", "backward_weight_ns", "parameters",  "state_bytes",
     "activation_bytes", "gradient_bytes",    "message_bytes",      "reduction_ns"};
+
+int64_t bal_scaled_ns(int64_t ns, double factor)
+{
+    if (factor == 1.0) return ns;
+    const double scaled = round((double)ns * factor);
+    return scaled < (double)(INT64_MAX / 4) ? (int64_t)scaled : INT64_MAX / 4;
+}
 
 size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array)
 {

@@ -23,6 +23,10 @@ static inline int64_t bal_smaller(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
+/// A time that takes factor times as long, to the nearest ns. Saturates at a quarter of int64, as
+/// what is played may not exceed it.
+int64_t bal_scaled_ns(int64_t ns, double factor);
+
 /// Arrays of layer costs; the times stand first.
 enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
 

@@ -18,7 +18,6 @@ typedef struct candidate {
     int *machine_rank;       // [place_count]
     bal_migration migration; // from the plan in force
     int64_t bottleneck_ns;
-    int64_t neighbour_ns;
     int64_t cost_ns;
     bool is_decided; // its cuts are the balancer's: beyond the evaluator's doubt
     bool is_rejected;
@@ -102,9 +101,8 @@ static int64_t neighbours_ns(const search *at, const candidate *plan)
 static void measure(const search *at, candidate *plan)
 {
     plan->bottleneck_ns = bal_chain_largest_load(&at->chain, plan->first_layer);
-    plan->neighbour_ns = neighbours_ns(at, plan);
-    const bal_wide cost =
-        (bal_wide)plan->neighbour_ns * at->options->neighbour_iterations + plan->migration.time_ns;
+    const bal_wide cost = (bal_wide)neighbours_ns(at, plan) * at->options->neighbour_iterations +
+                          plan->migration.time_ns;
     plan->cost_ns = cost > INT64_MAX ? INT64_MAX : (int64_t)cost;
 }
 
@@ -403,7 +401,6 @@ status bal_migration_plan(const bal_migration_question *question,
     *choice = (bal_migration_choice){.plan = placed(at, chosen.first_layer, chosen.machine_rank),
                                      .migration = chosen.migration,
                                      .bottleneck_ns = chosen.bottleneck_ns,
-                                     .neighbour_ns = chosen.neighbour_ns,
                                      .cost_ns = chosen.cost_ns};
     return STATUS_OK;
 }

@@ -45,8 +45,8 @@ typedef struct bal_migration_choice {
     bal_placed_partition plan; // with machine_rank
     bal_migration migration;   // from the plan in force to it
     int64_t bottleneck_ns;     // largest load of the plan, in the unit of the weight
-    int64_t neighbour_ns; // a message each way over every cut, on the links of the plan's ranks
-    int64_t cost_ns;      // migration.time_ns + neighbour_iterations * neighbour_ns, saturating
+    int64_t cost_ns; // migration.time_ns + neighbour_iterations * a message each way over every
+                     // cut, on the links of the plan's ranks, saturating
 } bal_migration_choice;
 
 /// Picks cuts and ranks.

@@ -52,7 +52,7 @@ typedef struct bal_balancer {
     bool evaluates;          // asks the problem's evaluator, and so needs one
     bool needs_chunks;       // knows ranks of several chunks only
     bal_placement placement; // of the chunks where no schedule says it
-    bal_weight weight;       // what it weighs by unless told otherwise
+    bal_weight weight;       // what it weighs by unless told otherwise; 0: time
     /// Fills first_layer or owner, and what it knows of the rest: bottleneck_lower_bound_ns (else
     /// -1), optimal (moved-bytes only), iteration_ns, transfers. bal_balance checks and completes
     /// the answer.

@@ -76,9 +76,8 @@ bool bal_training_has_slow_ranks(const bal_training *training)
            bal_disturbance_has_rank_factors(&training->disturbance);
 }
 
-bool bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor)
+void bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor)
 {
-    bool is_any_slow = false;
     for (int rank = 0; rank < training->machine.rank_count; rank++) {
         rank_time_factor[rank] = 1.0;
     }
@@ -90,10 +89,6 @@ bool bal_training_speeds(const bal_training *training, int iteration, double *ra
     }
     bal_disturbance_slow_ranks(&training->disturbance, training->machine.rank_count, iteration,
                                rank_time_factor);
-    for (int rank = 0; rank < training->machine.rank_count; rank++) {
-        is_any_slow = is_any_slow || rank_time_factor[rank] != 1.0;
-    }
-    return is_any_slow;
 }
 
 bal_gpu_layout bal_training_gpu_layout(const bal_training *training)

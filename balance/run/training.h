@@ -196,8 +196,7 @@ bool bal_training_has_slow_ranks(const bal_training *training);
 /// hold in it, in their order, and of those of the disturbance.
 ///
 /// @param rank_time_factor [machine.rank_count] out
-/// @return false if all are 1
-bool bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor);
+void bal_training_speeds(const bal_training *training, int iteration, double *rank_time_factor);
 
 /// Where the GPUs of the run are, none released.
 bal_gpu_layout bal_training_gpu_layout(const bal_training *training);

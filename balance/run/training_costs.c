@@ -3,7 +3,6 @@
 
 #include "balance/schedule/schedule.h"
 
-#include <math.h>
 #include <string.h>
 
 /// Mean of a row, rounded to the nearest; -1 if a time is negative or the sum does not fit int64.
@@ -17,14 +16,6 @@ static int64_t mean_of(const int64_t *restrict row, int count)
     }
     if (bits < 0 || bits >= INT64_MAX / count) return -1;
     return (int64_t)(sum + (uint64_t)count / 2) / count;
-}
-
-/// Saturates at a quarter of int64, as what is played may not exceed it.
-static int64_t slowed(int64_t ns, double time_factor)
-{
-    if (time_factor == 1.0) return ns;
-    const double scaled = round((double)ns * time_factor);
-    return scaled < (double)(INT64_MAX / 4) ? (int64_t)scaled : INT64_MAX / 4;
 }
 
 static status not_summable(const bal_replica_costs *costs, int layer, error_message *err)
@@ -54,7 +45,7 @@ static status merge_times(const bal_replica_costs *costs, int array, arena *memo
             for (int column = 0; column < columns; column++) {
                 const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
                 if (ns < 0) return not_summable(costs, layer, err);
-                const int64_t slowed_ns = slowed(ns, factor);
+                const int64_t slowed_ns = bal_scaled_ns(ns, factor);
                 if (slowed_ns > row[column]) row[column] = slowed_ns;
             }
         }

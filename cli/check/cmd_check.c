@@ -86,7 +86,7 @@ static status play_study(const cli_run_study *opened, bal_record_sink sink, aren
     if (opened->has_plan) {
         return ana_plan_predict(&training, &opened->plan, memory, peak_bytes, err);
     }
-    TRY(sim_training_replay(&training, memory, &result, err));
+    TRY(sim_training_replay(&training, NULL, memory, &result, err));
     memcpy(peak_bytes, result.peak_memory_bytes,
            (size_t)training.machine.rank_count * sizeof *peak_bytes);
     return STATUS_OK;

@@ -134,7 +134,7 @@ status cli_run_outcome_replay(cli_run_outcome *outcome, const bal_training *trai
     bal_training simulated = *training;
     bal_training_result result;
     simulated.sink = (bal_record_sink){.context = outcome, .put = put_simulated};
-    TRY(sim_training_replay(&simulated, memory, &result, err));
+    TRY(sim_training_replay(&simulated, NULL, memory, &result, err));
     outcome->replay_ns = result.total_ns;
     return STATUS_OK;
 }

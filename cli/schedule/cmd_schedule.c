@@ -267,7 +267,7 @@ static void write_text(const schedule_run *run, text_buffer *out)
     text_format(out, "%s: %d ranks, %d microbatches, %d chunk%s per rank, policy %s",
                 run->schedule.name, run->schedule.rank_count,
                 bal_iteration_microbatch_count(&run->schedule), run->schedule.chunk_count,
-                run->schedule.chunk_count > 1 ? "s" : "", sim_policy_name(run->policy));
+                run->schedule.chunk_count > 1 ? "s" : "", sim_policy_names[run->policy]);
     write_network(&run->network, out);
     text_append(out, "\n\n");
     write_length("makespan", metrics->makespan_ns, form.makespan, out);

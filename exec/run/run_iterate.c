@@ -237,7 +237,7 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
 /// Finds out what the iteration costs, as far as anybody knows before it has been played.
 static status fetch(exec_leader *leader, int iteration, error_message *err)
 {
-    (void)bal_training_speeds(&leader->training, iteration, leader->rank_time_factor);
+    bal_training_speeds(&leader->training, iteration, leader->rank_time_factor);
     if (leader->learns) {
         // The first measured iteration is what later ones are compared with.
         leader->is_announced = leader->reports.has_changed;

@@ -150,9 +150,6 @@ TEST(policies_ask_and_move_as_they_say)
             assert_int_equal(decision.migration.layer_count, moves);
             assert_int_equal(decision.migration.bytes, moves ? 10 : 0);
             assert_int_equal(decision.migration_ns, moves ? 10 : 0);
-            if (!was_asked || at->forward_ns != heavy) continue;
-            // Four microbatches under 1f1b: 300 + 4 * 300, and 200 + 4 * 400.
-            assert_int_equal(decision.predicted_ns, at->cut == 3 ? 1500 : 1800);
         }
     }
 }
@@ -257,7 +254,6 @@ TEST(ranks_are_released_where_few_do_and_taken_back_when_load_returns)
         assert_int_equal(decision.reason, BAL_REASON_SHRINK);
         assert_int_equal(decision.plan.rank_count, 2); // 100 | 90
         assert_int_equal(decision.plan.first_layer[1], 1);
-        assert_int_equal(decision.predicted_ns, 400);
         assert_int_equal(decision.migration.layer_count, 2);
         assert_int_equal(observe(2, light_ns).action, BAL_ACTION_KEEP);
         decision = observe(3, even_ns);

@@ -54,13 +54,13 @@ TEST(factors_of_a_rank_multiply_while_they_hold)
     run.slow_rank_count = 2;
     double factor[2] = {-1, -1};
 
-    assert_false(bal_training_speeds(&run, 2, factor));
+    bal_training_speeds(&run, 2, factor);
     assert_close(factor[0], 1, 0);
     assert_close(factor[1], 1, 0);
-    assert_true(bal_training_speeds(&run, 5, factor));
+    bal_training_speeds(&run, 5, factor);
     assert_close(factor[0], 1, 0);
     assert_close(factor[1], 3, 0);
-    assert_true(bal_training_speeds(&run, 6, factor));
+    bal_training_speeds(&run, 6, factor);
     assert_close(factor[1], 1.5, 0);
 }
 

@@ -79,7 +79,7 @@ static void measure(bool smoke, int ranks, int microbatches, sim_policy policy, 
     const bench_time time = bench_measure(smoke, play, &problem);
     bench_print("event_engine_ns_per_op", time.median_ns / problem.schedule.first_op[ranks], "ns",
                 "P=%d M=%d costs per microbatch, policy %s, sends %s, %d shared links", ranks,
-                microbatches, sim_policy_name(policy), bal_send_names[send],
+                microbatches, sim_policy_names[policy], bal_send_names[send],
                 problem.network.link_count);
     arena_destroy(memory);
 }

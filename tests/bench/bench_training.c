@@ -103,7 +103,7 @@ static void measure(bool smoke, const run_shape *shape)
     bench_require(bal_policy_parse(shape->policy, &training.policy, &err), &err);
     bal_training_result result;
     const int64_t begin_ns = bench_now_ns();
-    bench_require(sim_training_replay(&training, memory, &result, &err), &err);
+    bench_require(sim_training_replay(&training, NULL, memory, &result, &err), &err);
     const double seconds = (double)(bench_now_ns() - begin_ns) / 1e9;
     bench_print(
         "training_replay_s", seconds, "s",

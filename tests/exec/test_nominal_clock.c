@@ -144,7 +144,7 @@ static status simulate(const bal_training *training, seen_run *seen)
 {
     bal_training told = *training;
     told.sink = (bal_record_sink){.context = seen, .put = keep_record};
-    return sim_training_replay(&told, seen->memory, &seen->result, &seen->err);
+    return sim_training_replay(&told, NULL, seen->memory, &seen->result, &seen->err);
 }
 
 static void compare_iterations(const seen_iteration *executed, const seen_iteration *simulated,

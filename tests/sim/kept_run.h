@@ -58,7 +58,7 @@ static inline bal_training kept_training(const table_source *table, int replica_
 static inline bal_training_result replay_in(const bal_training *training)
 {
     bal_training_result result;
-    require(sim_training_replay(training, memory, &result, &why));
+    require(sim_training_replay(training, NULL, memory, &result, &why));
     return result;
 }
 

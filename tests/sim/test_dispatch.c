@@ -147,7 +147,7 @@ TEST(one_less_than_the_least_limit_is_infeasible)
             if (sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL) !=
                 STATUS_INFEASIBLE) {
                 fail_msg("seed %llu, %s: a limit below the need was kept", (unsigned long long)seed,
-                         sim_policy_name((sim_policy)policy));
+                         sim_policy_names[(sim_policy)policy]);
             }
         }
         arena_reset(memory);

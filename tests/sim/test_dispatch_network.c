@@ -157,7 +157,7 @@ TEST(every_policy_on_every_network_plays_as_the_plainest_player_does)
         }
         if (ends && !is_same_play(&actual, &expected)) {
             fail_msg("seed %llu, %s, %s: the players differ", (unsigned long long)seed,
-                     sim_policy_name(policy), bal_send_names[send]);
+                     sim_policy_names[policy], bal_send_names[send]);
         }
         if (ends) assert_within(&drawn, &actual, seed);
         arena_reset(memory);

@@ -127,7 +127,7 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
         .repack = bal_repack_options_default(),
         .sink = {.context = &last_ns, .wants_timeline = always, .put = note_end},
     };
-    const status played = sim_training_replay(&training, memory, &result, &why);
+    const status played = sim_training_replay(&training, NULL, memory, &result, &why);
     if (played != STATUS_OK) print_error("%s: %s\n", schedule, why.message);
     assert_ok(played);
     if (rounds == 1)

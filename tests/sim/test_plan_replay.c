@@ -64,13 +64,13 @@ static status compare(void *context, const bal_training_iteration *record, error
     bal_layer_costs layers[REPLICAS];
     double factor[RANKS];
     layers_at(run, record->iteration, layers);
+    bal_training_speeds(training, record->iteration, factor);
     const bal_played_plan played = {
         .plan = &plan,
         .schedule = schedule,
         .replicas = layers,
         .replica_count = REPLICAS,
-        .rank_time_factor =
-            bal_training_speeds(training, record->iteration, factor) ? factor : NULL,
+        .rank_time_factor = factor,
         .post_validation = training->post_validation,
         .reduction_overlap = training->reduction_overlap,
         .reduction_from = training->data_parallel,
@@ -138,7 +138,7 @@ static int run_and_compare(const char *schedule, bal_reduction_overlap overlap,
         .sink = {.context = &run, .wants_timeline = always, .put = compare},
     };
     bal_training_result result;
-    if (sim_training_replay(&run.training, memory, &result, &why) != STATUS_OK) {
+    if (sim_training_replay(&run.training, NULL, memory, &result, &why) != STATUS_OK) {
         fail_msg("%s: %s", schedule, why.message);
     }
     assert_int_equal(run.watched_count, ITERATIONS);

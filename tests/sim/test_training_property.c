@@ -280,7 +280,7 @@ static void check_result(const checked_run *run, const bal_training_result *resu
 /// @return false if the drawn run cannot be played: no plan, or a rule broken
 static bool play_run(checked_run *run, bal_training_result *result)
 {
-    const status played = sim_training_replay(&run->drawn.training, memory, result, &why);
+    const status played = sim_training_replay(&run->drawn.training, NULL, memory, result, &why);
     if (played == STATUS_OK) return true;
     if (played != STATUS_INFEASIBLE) fail_msg("seed %d: %s", (int)run->seed, why.message);
     return false;

@@ -112,7 +112,7 @@ TEST(peaks_follow_the_bytes_of_the_layers_and_the_plan)
 static void assert_refused(const bal_training *training, status code, const char *message)
 {
     bal_training_result result = {.total_ns = -7};
-    assert_fails(sim_training_replay(training, memory, &result, &why), code, message);
+    assert_fails(sim_training_replay(training, NULL, memory, &result, &why), code, message);
     assert_int_equal(result.total_ns, -7);
 }
 

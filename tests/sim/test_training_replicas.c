@@ -249,7 +249,8 @@ TEST(microbatches_are_cycled_through)
 static void assert_refused(const bal_training *training, const char *message)
 {
     bal_training_result result = {.total_ns = -7};
-    assert_fails(sim_training_replay(training, memory, &result, &why), STATUS_INVALID, message);
+    assert_fails(sim_training_replay(training, NULL, memory, &result, &why), STATUS_INVALID,
+                 message);
     assert_int_equal(result.total_ns, -7);
 }
 

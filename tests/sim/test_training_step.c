@@ -175,7 +175,7 @@ TEST(too_many_drawn_replicas_are_refused)
     replicas.disturbance.op_sigma = 0.5;
     replicas.data_parallel = 16385;
 
-    assert_fails(sim_training_replay(&replicas, memory, &result, &why), STATUS_INVALID,
+    assert_fails(sim_training_replay(&replicas, NULL, memory, &result, &why), STATUS_INVALID,
                  "data_parallel 16385 of drawn times is above 16384");
 }
 
@@ -187,7 +187,7 @@ TEST(rounds_that_do_not_fit_64_bits_are_refused)
     table_fill(table, 0, 1, INT64_MAX / 4000, INT64_MAX / 4000, INT64_MAX / 4000);
     training.round_count = 1024;
 
-    assert_fails(sim_training_replay(&training, memory, &result, &why), STATUS_INVALID,
+    assert_fails(sim_training_replay(&training, NULL, memory, &result, &why), STATUS_INVALID,
                  "the ns of 1024 rounds do not fit 64 bits");
 }
 
