@@ -144,5 +144,5 @@ status ana_plan_takes(const ana_setup *setup, const ana_series *series, const in
     own.machine.rank_memory_bytes = 0; // the rows have limits
     const bal_training training = ana_setup_training(
         &own, &given, (bal_record_sink){.context = taken_ns, .put = put_iteration});
-    return sim_training_replay(&training, memory, &result, err);
+    return sim_training_replay(&training, NULL, memory, &result, err);
 }

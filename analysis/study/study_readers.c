@@ -1,4 +1,6 @@
 /// Keys whose values are more than their type says, and checks of whole objects.
+#define _XOPEN_SOURCE 700 // strptime
+
 #include "analysis/study/study_keys.h"
 
 #include "balance/schedule/schedule.h"
@@ -8,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120 };
 
@@ -138,7 +141,14 @@ ANA_READER(ana_check_cluster)
 {
     const ana_study *study = record;
     const json_value price = json_member(value, "price_per_gpu_hour");
-    if (json_is_missing(price) || study->price_date != NULL) return STATUS_OK;
+    struct tm day;
+    if (study->price_date != NULL) {
+        const char *end = strptime(study->price_date, "%Y-%m-%d", &day);
+        if (end != NULL && *end == '\0') return STATUS_OK;
+        return json_error(json_member(value, "price_date"), STATUS_FORMAT, reading->err,
+                          "'%.40s' is no day, as 2026-11-22", study->price_date);
+    }
+    if (json_is_missing(price)) return STATUS_OK;
     return json_error(price, STATUS_FORMAT, reading->err,
                       "needs 'price_date', the day on which it was asked for");
 }

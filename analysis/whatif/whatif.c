@@ -282,10 +282,11 @@ static void hold_to_limits(ana_whatif *study)
 {
     for (int64_t item = 0; item < study->item_count; item++) {
         ana_point *point = &study->points[item];
-        char message[160];
+        char message[240];
         if (point->refusal != ANA_REFUSAL_NONE) continue;
         if (exceeds(point->train_ns, study->deadline_ns)) {
-            snprintf(message, sizeof message, "trains for %s, the deadline is %s",
+            snprintf(message, sizeof message, "trains%s for %s, the deadline is %s",
+                     study->token_count == 0 ? " 10^9 tokens (the study names none)" : "",
                      ana_long_time(point->train_ns).text, ana_long_time(study->deadline_ns).text);
         } else if (study->budget > 0 && point->cost < 0) {
             snprintf(message, sizeof message, "has no price");

@@ -228,7 +228,13 @@ static status read_limits(const cli_arguments *arguments, ana_whatif_options *op
     TRY(cli_double(arguments, "--budget", 0.01, 1e15, &options->budget, err));
     if (deadline == NULL) return STATUS_OK;
     if (!cli_has(arguments, "--budget")) options->objective = ANA_OBJECTIVE_GPU_HOURS;
-    return read_with_unit(deadline, "--deadline", units, 1e-6, 1e6, &options->deadline_ns, err);
+    if (read_with_unit(deadline, "--deadline", units, 1e-6, 1e6, &options->deadline_ns, NULL) ==
+        STATUS_OK) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID,
+                     "--deadline: '%.40s' is no time up to 10^6 days, as 90min, 20h or 3d",
+                     deadline);
 }
 
 /// What study and command line say of draws.

@@ -43,13 +43,18 @@ static status check_dense(json_value value, model_dtype dtype, int64_t flop_per_
     return STATUS_OK;
 }
 
+/// FLOP/s, not TFLOP/s.
+#define FLOP_RATE_MIN INT64_C(1000000000)
+
 /// Rates of 4 bits may exceed the whole numbers that JSON holds exactly.
 static status read_rate(json_value value, model_dtype dtype, int64_t *flop_per_s,
                         error_message *err)
 {
     double rate = 0;
-    if (dtype != MODEL_DTYPE_NVFLOAT4) return json_int64(value, 1, RATE_MAX, flop_per_s, err);
-    TRY(json_double(value, 1, (double)RATE_MAX, &rate, err));
+    if (dtype != MODEL_DTYPE_NVFLOAT4) {
+        return json_int64(value, FLOP_RATE_MIN, RATE_MAX, flop_per_s, err);
+    }
+    TRY(json_double(value, (double)FLOP_RATE_MIN, (double)RATE_MAX, &rate, err));
     *flop_per_s = (int64_t)rate;
     return STATUS_OK;
 }

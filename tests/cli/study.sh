@@ -177,7 +177,8 @@ code, _, said = study("--budget", "0.01")
 assert code == 3 and "beyond the deadline or the budget, by least point " in said, said
 assert f"costs {costs[0]:.0f} USD, the budget is 0" in said, said
 END
-refuse 2 "--deadline: 'soon' is not a number" fewer.json --deadline soon
+refuse 2 "--deadline: 'soon' is no time up to 10^6 days, as 90min, 20h or 3d" fewer.json --deadline soon
+refuse 2 "priced.json: cluster.price_date: '2026-13-01' is no day, as 2026-11-22" --model gpt2 --gpu h100-sxm --gpus 8 --price 2 --price-date 2026-13-01 -o priced.json
 refuse 2 'dynmo study: --gpus and --gpus-max: one of them' --model gpt2 --gpu h100-sxm --gpus 8 --gpus-max 8
 
 # GPUs without work are named, and currencies are no axis.

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char plain[] =
-    "{\"schema\":\"dynmo-hardware/1\",\"flop_per_s\":{\"bfloat16\":100},"
+    "{\"schema\":\"dynmo-hardware/1\",\"flop_per_s\":{\"bfloat16\":777000000000},"
     "\"efficiency\":{\"gemm\":0.5,\"attention\":0.25,\"memory\":1},\"memory_bytes\":1000,"
     "\"memory_bytes_per_s\":10,\"gpus_per_node\":4,"
     "\"links\":{\"intra\":{\"latency_ns\":1,\"bytes_per_s\":2},"
@@ -85,19 +85,19 @@ TEST(presets_hold_dense_rates_and_say_where_each_number_is_from)
 
 TEST(sparse_rates_are_refused_and_the_dense_one_named)
 {
-    assert_refused(":100", ":1979000000000000", STATUS_INVALID,
+    assert_refused(":777000000000", ":1979000000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
-    assert_refused("\"bfloat16\":100", "\"float8\":3958000000000000", STATUS_INVALID,
+    assert_refused("\"bfloat16\":777000000000", "\"float8\":3958000000000000", STATUS_INVALID,
                    "h.json: flop_per_s.float8: 3958000000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 1979 TFLOP/s");
-    assert_refused(":100", ":1978900000000000", STATUS_INVALID,
+    assert_refused(":777000000000", ":1978900000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1978900000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
-    assert_refused(":100", ":624e12", STATUS_INVALID,
+    assert_refused(":777000000000", ":624e12", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 624000000000000 is what A100 does with sparse "
                    "matrices; dense ones, which training multiplies, reach 312 TFLOP/s");
-    assert_refused(":100", ":4500e12", STATUS_INVALID,
+    assert_refused(":777000000000", ":4500e12", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 4500000000000000 is what B200 does with sparse "
                    "matrices; dense ones, which training multiplies, reach 2250 TFLOP/s");
 }
@@ -110,12 +110,15 @@ TEST(faults_of_a_file_are_named)
                    "h.json: unknown key 'memory_byte'; did you mean 'memory_bytes'?");
     assert_refused("\"memory_bytes\":1000,", "", STATUS_FORMAT,
                    "h.json: memory_bytes: missing; needs an integer");
-    assert_refused("{\"bfloat16\":100}", "{}", STATUS_FORMAT,
+    assert_refused("{\"bfloat16\":777000000000}", "{}", STATUS_FORMAT,
                    "h.json: flop_per_s: is empty; needs the rate of one dtype");
     assert_refused("bfloat16", "float64", STATUS_FORMAT,
                    "h.json: flop_per_s: unknown key 'float64'; did you mean 'float16'?");
-    assert_refused(":100", ":0", STATUS_FORMAT,
-                   "h.json: flop_per_s.bfloat16: 0 is outside [1, 1000000000000000000]");
+    assert_refused(":777000000000", ":148", STATUS_FORMAT, // TFLOP/s
+                   "h.json: flop_per_s.bfloat16: 148 is outside [1000000000, "
+                   "1000000000000000000]");
+    assert_refused(":777000000000", ":0", STATUS_FORMAT,
+                   "h.json: flop_per_s.bfloat16: 0 is outside [1000000000, 1000000000000000000]");
     assert_refused(":0.5", ":1.5", STATUS_FORMAT,
                    "h.json: efficiency.gemm: 1.5 is outside [1e-06, 1]");
     assert_refused(":0.25", ":0", STATUS_FORMAT,
