@@ -199,7 +199,7 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
     for (int number = 0; number < OP_KIND_COUNT * stages; number++) {
         sim_dispatch_row *row = &dispatch->rows[number];
         const int stage = number % stages;
-        const bool is_forward = row->op.kind == OP_FORWARD;
+        const sim_direction way = direction_of(row->op.kind);
         const bool crosses = row->inbox >= 0 && row->receiver != row->rank;
         const sim_claim *claim = &dispatch->claims[stage];
         row->op_ns = dispatch->costs.rows[number].op_ns;
@@ -208,14 +208,13 @@ static void price_rows(sim_dispatch *dispatch, const bal_stage_costs *costs)
             crosses && dispatch->costs.has_delays ? dispatch->costs.delay_rows[number] : NULL;
         row->claim_change = claim_change(claim, (bal_op_kind)row->op.kind);
         // Only F needs room; the others may be asked whether there is some too.
-        row->need = is_forward && dispatch->policy != SIM_STATIC
+        row->need = way == SIM_FORWARD && dispatch->policy != SIM_STATIC
                         ? claim->from_forward + claim->reserve
                         : -INT64_MAX / 2;
         row->link = -1;
         if (!has_links || !crosses) continue;
-        row->link = is_forward ? network->forward_link[stage] : network->backward_link[stage];
-        row->occupancy_ns = is_forward ? network->forward_occupancy_ns[stage]
-                                       : network->backward_occupancy_ns[stage];
+        row->link = network->link[way][stage];
+        row->occupancy_ns = network->occupancy_ns[way][stage];
     }
 }
 

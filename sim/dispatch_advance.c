@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/// What a rank runs next; false of what fills one: nothing before begin_ns, or BAL_NEVER.
+/// What a rank runs next. Where it runs nothing, begin_ns is when it asks again, or BAL_NEVER.
 typedef struct choice {
     int64_t begin_ns; // may be later than the rank is free
     int row;

@@ -32,23 +32,20 @@ void sim_network_of_machine(const bal_machine *machine, const bal_placed_partiti
     const int nodes = (machine->rank_count + machine->ranks_per_node - 1) / machine->ranks_per_node;
     *network = (sim_network){.send = machine->send};
     if (!machine->shares_node_links || nodes == 1) return;
-    int *links = arena_array(memory, 2 * (size_t)stages, sizeof *links);
-    int64_t *occupancy_ns = arena_array(memory, 2 * (size_t)stages, sizeof *occupancy_ns);
+    network->link_count = nodes;
     for (int way = 0; way < 2; way++) {
+        int *link = arena_array(memory, (size_t)stages, sizeof *link);
+        int64_t *occupancy_ns = arena_array(memory, (size_t)stages, sizeof *occupancy_ns);
+        network->link[way] = link;
+        network->occupancy_ns[way] = occupancy_ns;
         for (int stage = 0; stage < stages; stage++) {
             const int receiver = way == 0 ? stage + 1 : stage - 1;
             const int node = node_of(machine, plan, stage);
             const bool is_sent =
                 receiver >= 0 && receiver < stages && node_of(machine, plan, receiver) != node;
-            links[way * stages + stage] = is_sent ? node : -1;
+            link[stage] = is_sent ? node : -1;
             if (!is_sent) continue;
-            occupancy_ns[way * stages + stage] =
-                costs->sends_ns[way][stage] - machine->inter_node.latency_ns;
+            occupancy_ns[stage] = costs->sends_ns[way][stage] - machine->inter_node.latency_ns;
         }
     }
-    network->link_count = nodes;
-    network->forward_link = links;
-    network->backward_link = links + stages;
-    network->forward_occupancy_ns = occupancy_ns;
-    network->backward_occupancy_ns = occupancy_ns + stages;
 }

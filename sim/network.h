@@ -20,13 +20,11 @@
 /// link. The arrays are borrowed; those of links are NULL where link_count is 0.
 typedef struct sim_network {
     bal_send send;
-    int link_count;          // 0: no link is shared
-    const int *forward_link; // [stage_count] in [-1, link_count): the link that the output of stage
-                             // s crosses on its way to s + 1, -1: its own
-    const int *backward_link; // [stage_count] the same for the gradient of s on its way to s - 1
-    const int64_t *forward_occupancy_ns;  // [stage_count] how long the output of s holds its link,
-                                          // in [0, send_forward_ns[s]]: bytes / bandwidth
-    const int64_t *backward_occupancy_ns; // [stage_count] in [0, send_backward_ns[s]]
+    int link_count; // 0: no link is shared
+    // Of each way: [0] outputs of a stage to the next, [1] its gradients to the one before.
+    const int *link[2]; // [stage_count] in [-1, link_count): the one that is crossed, -1: its own
+    const int64_t *occupancy_ns[2]; // [stage_count] how long a message of the stage holds it, in
+                                    // [0, sends_ns[way][s]]: bytes / bandwidth
 } sim_network;
 
 /// Whether a network is one whose messages are asynchronous and delay nobody else; NULL is.

@@ -51,12 +51,6 @@ static bal_placed_partition placed(const search *at, const int *first_layer,
     return out;
 }
 
-static int place_of(const search *at, int stage)
-{
-    return bal_rank_of_stage(at->question->problem->placement, at->place_count, at->chunk_count,
-                             stage, NULL);
-}
-
 static status search_init(search *at)
 {
     const bal_problem *problem = at->question->problem;
@@ -83,10 +77,11 @@ static int64_t neighbours_ns(const search *at, const candidate *plan)
 {
     const bal_machine *machine = at->question->machine;
     const int64_t *message = at->question->problem->layers.message_bytes;
+    const bal_placed_partition to = placed(at, plan->first_layer, plan->machine_rank);
     int64_t sum = 0;
     for (int stage = 0; stage + 1 < at->stage_count; stage++) {
-        const int rank = plan->machine_rank[place_of(at, stage)];
-        const int other = plan->machine_rank[place_of(at, stage + 1)];
+        const int rank = bal_placed_machine_rank(&to, stage);
+        const int other = bal_placed_machine_rank(&to, stage + 1);
         const int cut = plan->first_layer[stage + 1];
         if (rank == other || cut == 0 || cut == at->chain.layer_count) continue;
         const int64_t ns = bal_link_transfer_ns(bal_machine_link(machine, rank, other),

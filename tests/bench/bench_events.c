@@ -50,8 +50,8 @@ static void init(event_case *problem, int ranks, int microbatches, sim_policy po
             link[rank] = rank / ranks_per_link;
         }
         problem->network.link_count = (ranks - 1) / ranks_per_link + 1;
-        problem->network.forward_link = problem->network.backward_link = link;
-        problem->network.forward_occupancy_ns = problem->network.backward_occupancy_ns =
+        problem->network.link[0] = problem->network.link[1] = link;
+        problem->network.occupancy_ns[0] = problem->network.occupancy_ns[1] =
             bench_draw(generator, ranks, 15000, 15000, memory);
     }
     bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);

@@ -222,9 +222,9 @@ static inline int64_t reference_travel(reference_state *state, int sender)
         is_forward ? state->costs->send_forward_ns : state->costs->send_backward_ns;
     int64_t begin_ns = state->now_ns;
     if (network->link_count > 0) {
-        const int link = (is_forward ? network->forward_link : network->backward_link)[stage];
+        const int link = (is_forward ? network->link[0] : network->link[1])[stage];
         const int64_t held_ns =
-            (is_forward ? network->forward_occupancy_ns : network->backward_occupancy_ns)[stage];
+            (is_forward ? network->occupancy_ns[0] : network->occupancy_ns[1])[stage];
         if (link >= 0 && state->link_free_ns[link] > begin_ns) begin_ns = state->link_free_ns[link];
         if (link >= 0) state->link_free_ns[link] = begin_ns + held_ns;
     }

@@ -44,10 +44,10 @@ static sim_network random_network(rng *generator, const bal_stage_costs *costs, 
     const int stages = costs->stage_count;
     sim_network network = {.send = send, .link_count = (int)rng_below(generator, 4)};
     if (network.link_count == 0) return network;
-    network.forward_link = random_links(generator, stages, network.link_count);
-    network.backward_link = random_links(generator, stages, network.link_count);
-    network.forward_occupancy_ns = random_occupancy(generator, costs->send_forward_ns, stages);
-    network.backward_occupancy_ns = random_occupancy(generator, costs->send_backward_ns, stages);
+    network.link[0] = random_links(generator, stages, network.link_count);
+    network.link[1] = random_links(generator, stages, network.link_count);
+    network.occupancy_ns[0] = random_occupancy(generator, costs->send_forward_ns, stages);
+    network.occupancy_ns[1] = random_occupancy(generator, costs->send_backward_ns, stages);
     return network;
 }
 

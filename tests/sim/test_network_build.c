@@ -44,10 +44,10 @@ TEST(messages_that_leave_a_node_cross_its_link)
     const int backward_link[] = {-1, -1, 1, -1};
     assert_int_equal(network.send, BAL_SEND_ASYNC);
     assert_int_equal(network.link_count, 2);
-    assert_memory_equal(network.forward_link, forward_link, sizeof forward_link);
-    assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
-    assert_int_equal(network.forward_occupancy_ns[1], 100); // without the latency
-    assert_int_equal(network.backward_occupancy_ns[2], 50);
+    assert_memory_equal(network.link[0], forward_link, sizeof forward_link);
+    assert_memory_equal(network.link[1], backward_link, sizeof backward_link);
+    assert_int_equal(network.occupancy_ns[0][1], 100); // without the latency
+    assert_int_equal(network.occupancy_ns[1][2], 50);
 }
 
 TEST(places_and_chunks_count_by_their_ranks_of_the_machine)
@@ -64,8 +64,8 @@ TEST(places_and_chunks_count_by_their_ranks_of_the_machine)
 
     const int forward_link[] = {1, 0, 1, -1}; // stages 0 and 2 are on rank 3, of node 1
     const int backward_link[] = {-1, 0, 1, 0};
-    assert_memory_equal(network.forward_link, forward_link, sizeof forward_link);
-    assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
+    assert_memory_equal(network.link[0], forward_link, sizeof forward_link);
+    assert_memory_equal(network.link[1], backward_link, sizeof backward_link);
 }
 
 TEST(where_nothing_is_shared_there_are_no_links)

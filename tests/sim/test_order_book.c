@@ -124,10 +124,10 @@ TEST(the_event_engine_of_an_order_is_made_once_and_takes_every_network)
         {.send = BAL_SEND_ASYNC},
         {.send = BAL_SEND_BLOCKING},
         {.link_count = 1,
-         .forward_link = link,
-         .backward_link = link,
-         .forward_occupancy_ns = send_ns,
-         .backward_occupancy_ns = send_ns},
+         .link[0] = link,
+         .link[1] = link,
+         .occupancy_ns[0] = send_ns,
+         .occupancy_ns[1] = send_ns},
         {.send = BAL_SEND_ASYNC},
     };
     sim_compiled_order compiled;
