@@ -65,9 +65,7 @@ static status choose_row(const reading *at, const char *wanted)
         snprintf(known + used, sizeof known - used, "%s'%s'", row > 0 ? ", " : "", labels[row]);
     }
     if (observed->label != NULL) return STATUS_OK;
-    if (count == 0) {
-        return refuse_empty(at);
-    }
+    if (count == 0) return refuse_empty(at);
     return error_set(at->err, STATUS_INVALID,
                      "%s: run %" PRId64 " has %d rows; --row says which: %s",
                      trace_store_path(at->store), observed->info.run_id, count, known);
