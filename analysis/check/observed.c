@@ -65,20 +65,10 @@ static status choose_row(const reading *at, const char *wanted)
         snprintf(known + used, sizeof known - used, "%s'%s'", row > 0 ? ", " : "", labels[row]);
     }
     if (observed->label != NULL) return STATUS_OK;
-    if (count == 0) {
-        return refuse_empty(at);
-    }
+    if (count == 0) return refuse_empty(at);
     return error_set(at->err, STATUS_INVALID,
                      "%s: run %" PRId64 " has %d rows; --row says which: %s",
                      trace_store_path(at->store), observed->info.run_id, count, known);
-}
-
-static int index_of(const int64_t *ids, int count, int64_t id)
-{
-    for (int index = count - 1; index >= 0; index--) {
-        if (ids[index] == id) return index;
-    }
-    return -1;
 }
 
 /// Reads the iterations and the plan of each. Rows without a plan are of balancers without stages.
@@ -101,7 +91,10 @@ static status read_iterations(const reading *at)
         TRY(ana_recorded_plan(&plans[plan], at->memory, &read[own_count++], at->err));
     }
     for (int row = 0; row < observed->iteration_count; row++) {
-        plan_of[row] = index_of(ids, own_count, rows[row].plan_id);
+        plan_of[row] = own_count - 1;
+        while (plan_of[row] >= 0 && ids[plan_of[row]] != rows[row].plan_id) {
+            plan_of[row]--;
+        }
         if (plan_of[row] >= 0 && rows[row].iteration_ns > 0) continue;
         return error_set(at->err, STATUS_INVALID,
                          "%s: row '%s' has no plan in iteration %d: it has loads and no times, and "

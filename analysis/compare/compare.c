@@ -149,17 +149,13 @@ static status play_unpacked(const ana_setup *setup, arena *memory, ana_row *row,
     return play_beside(setup, NULL, &unpacked, memory, &row->unpacked_ns, err);
 }
 
-/// A static baseline under its own weight.
-static bool is_baseline(const ana_balancing *balancing, const char *name)
-{
-    return strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
-           balancing->weight == balancing->balancer->weight && balancing->packing == NULL;
-}
-
+/// The row of a static baseline under its own weight; NULL: there is none.
 static const ana_row *baseline_row(const ana_row *rows, int row_count, const char *name)
 {
     for (int row = 0; row < row_count; row++) {
-        if (is_baseline(rows[row].balancing, name)) return &rows[row];
+        const ana_balancing *of = rows[row].balancing;
+        if (strcmp(of->balancer->name, name) != 0 || ana_balancing_is_dynamic(of)) continue;
+        if (of->weight == of->balancer->weight && of->packing == NULL) return &rows[row];
     }
     return NULL;
 }

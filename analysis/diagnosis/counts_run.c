@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096 };
-
 /// The number in "rank<number>.jsonl"; -1: another name.
 static int rank_of(const char *name)
 {
@@ -66,42 +64,17 @@ static status find_groups(const char *path, const ana_counted_layout *layout, in
                      path, file_count, layout->stage_count, made->expert_parallel);
 }
 
-/// @param paths [file_count] of ranks in their order
-/// @param place of all of them, for messages
-static status find_megatron(const char *const *paths, int file_count, const char *place,
-                            const ana_counted_layout *layout, arena *memory, ana_counted_run *made,
-                            error_message *err)
+/// The files of a folder's ranks, in their order.
+static status list_ranks(const char *folder, arena *memory, const char *const **paths, int *count,
+                         error_message *err)
 {
-    const int stages = layout->stage_count;
-    model_counts_outline seen;
-    TRY(model_counts_outline_read(paths[0], &seen, err));
-    TRY(find_groups(place, layout, file_count, seen.local_count, made, err));
-    const int ranks = made->expert_parallel;
-    int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
-    made->files = arena_array(memory, (size_t)stages * (size_t)ranks, sizeof *made->files);
-    for (int stage = 0; stage < stages; stage++) {
-        first_layer[stage] = stage * (layout->layer_count / stages);
-        for (int rank = 0; rank < ranks; rank++) {
-            made->files[stage * ranks + rank] = paths[stage * (file_count / stages) + rank];
-        }
+    TRY(count_ranks(folder, count, err));
+    const char **made = arena_array(memory, (size_t)*count, sizeof *made);
+    for (int rank = 0; rank < *count; rank++) {
+        made[rank] = arena_format(memory, "%s/rank%d.jsonl", folder, rank);
     }
-    made->first_layer = first_layer;
-    made->stage_count = stages;
-    made->microbatch_count = seen.microbatch_count;
-    made->last_iteration = seen.last_iteration;
+    *paths = made;
     return STATUS_OK;
-}
-
-static status find_in_folder(const char *folder, const ana_counted_layout *layout, arena *memory,
-                             ana_counted_run *made, error_message *err)
-{
-    int count = 0;
-    TRY(count_ranks(folder, &count, err));
-    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
-    for (int rank = 0; rank < count; rank++) {
-        paths[rank] = arena_format(memory, "%s/rank%d.jsonl", folder, rank);
-    }
-    return find_megatron(paths, count, folder, layout, memory, made, err);
 }
 
 static bool is_folder(const char *path)
@@ -115,15 +88,31 @@ static bool is_folder(const char *path)
 status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,
                             ana_counted_run *run, error_message *err)
 {
-    ana_counted_run made = {.files = NULL};
-    char inner[PATH_BYTES];
+    const int stages = layout->stage_count;
+    const char *place = arena_string(memory, path);
+    const char *const *paths = &place; // one file
+    int count = 1;
+    ana_counted_run made = {.stage_count = stages};
+    model_counts_outline seen;
     if (is_folder(path)) {
-        snprintf(inner, sizeof inner, "%.*s/tokens_per_expert", PATH_BYTES - 32, path);
-        TRY(find_in_folder(is_folder(inner) ? inner : path, layout, memory, &made, err));
-    } else {
-        const char *only = arena_string(memory, path);
-        TRY(find_megatron(&only, 1, path, layout, memory, &made, err));
+        const char *inner = arena_format(memory, "%s/tokens_per_expert", path);
+        if (is_folder(inner)) place = inner;
+        TRY(list_ranks(place, memory, &paths, &count, err));
     }
+    TRY(model_counts_outline_read(paths[0], &seen, err));
+    TRY(find_groups(place, layout, count, seen.local_count, &made, err));
+    const int ranks = made.expert_parallel;
+    int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
+    made.files = arena_array(memory, (size_t)stages * (size_t)ranks, sizeof *made.files);
+    for (int stage = 0; stage < stages; stage++) {
+        first_layer[stage] = stage * (layout->layer_count / stages);
+        for (int rank = 0; rank < ranks; rank++) {
+            made.files[stage * ranks + rank] = paths[stage * (count / stages) + rank];
+        }
+    }
+    made.first_layer = first_layer;
+    made.microbatch_count = seen.microbatch_count;
+    made.last_iteration = seen.last_iteration;
     *run = made;
     return STATUS_OK;
 }

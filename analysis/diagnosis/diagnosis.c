@@ -317,7 +317,7 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                                 &made.experts, err));
     TRY(weigh_microbatches(&of, memory, &made, err));
     choose_mend(&made);
-    made.judgement = ana_judge(&made.evidence);
+    made.ground = ana_ground_of(&made.evidence);
     *diagnosis = made;
     return STATUS_OK;
 }

@@ -102,18 +102,19 @@ typedef struct ana_evidence {
     ana_gain_interval bound;          // proven: any contiguous plan, any schedule that splits alike
 } ana_evidence;
 
-typedef struct ana_judgement {
-    ana_verdict verdict;
-    ana_ground ground;
-} ana_judgement;
-
-ana_judgement ana_judge(const ana_evidence *evidence);
+/// Which ground decides.
+ana_ground ana_ground_of(const ana_evidence *evidence);
 
 /// "worthwhile", "not worthwhile", "undecidable".
 extern const char *const ana_verdict_names[];
 
-/// One word for programs: "uniform", "short", ...
-const char *ana_ground_name(ana_ground ground);
+typedef struct ana_ground_words {
+    const char *name; // one word for programs: "uniform", "short", ...
+    ana_verdict verdict;
+    const char *advice; // why, and what to do
+} ana_ground_words;
+
+extern const ana_ground_words ana_grounds[ANA_GROUND_COUNT];
 
 /// Iterations like these after which the interval of the best row would probably leave the
 /// threshold: its half gets smaller with the root of their number. At most INT32_MAX.
@@ -262,7 +263,7 @@ typedef struct ana_diagnosis {
     ana_data_imbalance data;
     ana_gain_interval alike; // of microbatches that all cost the same, under the baseline's plan
     ana_mend mend;           // the largest gain
-    ana_judgement judgement;
+    ana_ground ground;
 } ana_diagnosis;
 
 /// Whether ops are recorded of enough steps to tell what unlike microbatches cost.

@@ -22,34 +22,15 @@ static const char *label_of(const ana_diagnosis *of, int row)
     return row >= 0 ? of->rows[row].row->balancing->label : "no row";
 }
 
-static const char *const advice[ANA_GROUND_COUNT] = {
-    [ANA_GROUND_UNIFORM] = "In every iteration all layers take the same time to the nanosecond: "
-                           "they were not measured one by one. Record layer by layer.",
-    [ANA_GROUND_SHORT] = "Too few sampled iterations to tell drift from noise. Record at least 20, "
-                         "each one rather than every n-th.",
-    [ANA_GROUND_STAGES] = "Every stage was recorded as one layer: no other split can be tried. "
-                          "Record layer by layer; of a run of which every op was recorded, "
-                          "`dynmo stragglers` says what slowed it and which split would mend it.",
-    [ANA_GROUND_PROVEN] = "No contiguous plan can gain that, known beforehand and free to move: "
-                          "proven for every iteration.",
-    [ANA_GROUND_NOISE] = "No policy gains that over the split named below. Set it and leave it.",
-    [ANA_GROUND_ONE_SPLIT] = "No policy gains that over the best kept split below. Split by the "
-                             "mean of many iterations, not by the first, and leave it.",
-    [ANA_GROUND_STATE_UNKNOWN] = "It would be, but the trace does not say how many bytes a layer "
-                                 "moves with. Record parameters, or give --layer-state.",
-    [ANA_GROUND_GAIN] = "The low end of its gain is above that, with migration paid.",
-    [ANA_GROUND_INTERVAL] = "The interval of the best policy includes that.",
-};
-
 /// Why the verdict is what it is, and what to do.
 static void print_verdict(const ana_diagnosis *of, text_buffer *out)
 {
-    const ana_ground ground = of->judgement.ground;
+    const ana_ground ground = of->ground;
     text_buffer why = {0};
-    text_format(out, "Dynamic balancing: %s\n", ana_verdict_names[of->judgement.verdict]);
+    text_format(out, "Dynamic balancing: %s\n", ana_verdict_names[ana_grounds[ground].verdict]);
     text_format(&why, "Worth it from %.2f %% on. ", 100 * of->options.threshold_ratio);
     if (ground == ANA_GROUND_GAIN) text_format(&why, "Run '%s'. ", label_of(of, of->best));
-    text_append(&why, advice[ground]);
+    text_append(&why, ana_grounds[ground].advice);
     if (ground == ANA_GROUND_INTERVAL) {
         const int64_t needed = ana_iterations_to_decide(&of->evidence, of->series->count);
         if (needed < INT32_MAX) {
@@ -334,8 +315,8 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
 {
     json_writer writer = json_line_begin(out);
     json_put_string(&writer, "schema", "dynmo-diagnosis/1");
-    json_put_string(&writer, "verdict", ana_verdict_names[diagnosis->judgement.verdict]);
-    json_put_string(&writer, "ground", ana_ground_name(diagnosis->judgement.ground));
+    json_put_string(&writer, "verdict", ana_verdict_names[ana_grounds[diagnosis->ground].verdict]);
+    json_put_string(&writer, "ground", ana_grounds[diagnosis->ground].name);
     put_ratio(&writer, "worthwhile_from", diagnosis->options.threshold_ratio);
     write_run(&writer, diagnosis);
     write_gains(&writer, diagnosis);

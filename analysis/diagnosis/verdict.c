@@ -1,8 +1,7 @@
 /// The rules of the verdict.
 #include "analysis/diagnosis/diagnosis.h"
 
-/// Which ground decides, the first that holds.
-static ana_ground ground_of(const ana_evidence *evidence)
+ana_ground ana_ground_of(const ana_evidence *evidence)
 {
     const double threshold = evidence->threshold_ratio;
     const ana_gain_interval *best = &evidence->best;
@@ -18,33 +17,41 @@ static ana_ground ground_of(const ana_evidence *evidence)
     return ANA_GROUND_INTERVAL;
 }
 
-static const struct {
-    const char *name;
-    ana_verdict verdict;
-} grounds[ANA_GROUND_COUNT] = {
-    [ANA_GROUND_UNIFORM] = {"uniform", ANA_VERDICT_UNDECIDABLE},
-    [ANA_GROUND_SHORT] = {"short", ANA_VERDICT_UNDECIDABLE},
-    [ANA_GROUND_STAGES] = {"stages", ANA_VERDICT_UNDECIDABLE},
-    [ANA_GROUND_PROVEN] = {"proven", ANA_VERDICT_NOT_WORTHWHILE},
-    [ANA_GROUND_NOISE] = {"noise", ANA_VERDICT_NOT_WORTHWHILE},
-    [ANA_GROUND_ONE_SPLIT] = {"one-split", ANA_VERDICT_NOT_WORTHWHILE},
-    [ANA_GROUND_STATE_UNKNOWN] = {"state-unknown", ANA_VERDICT_UNDECIDABLE},
-    [ANA_GROUND_GAIN] = {"gain", ANA_VERDICT_WORTHWHILE},
-    [ANA_GROUND_INTERVAL] = {"interval", ANA_VERDICT_UNDECIDABLE},
+const ana_ground_words ana_grounds[ANA_GROUND_COUNT] = {
+    [ANA_GROUND_UNIFORM] =
+        {"uniform", ANA_VERDICT_UNDECIDABLE,
+         "In every iteration all layers take the same time to the nanosecond: they were "
+         "not measured one by one. Record layer by layer."},
+    [ANA_GROUND_SHORT] =
+        {"short", ANA_VERDICT_UNDECIDABLE,
+         "Too few sampled iterations to tell drift from noise. Record at least 20, each "
+         "one rather than every n-th."},
+    [ANA_GROUND_STAGES] =
+        {"stages", ANA_VERDICT_UNDECIDABLE,
+         "Every stage was recorded as one layer: no other split can be tried. Record "
+         "layer by layer; of a run of which every op was recorded, `dynmo stragglers` "
+         "says what slowed it and which split would mend it."},
+    [ANA_GROUND_PROVEN] =
+        {"proven", ANA_VERDICT_NOT_WORTHWHILE,
+         "No contiguous plan can gain that, known beforehand and free to move: proven "
+         "for every iteration."},
+    [ANA_GROUND_NOISE] = {"noise", ANA_VERDICT_NOT_WORTHWHILE,
+                          "No policy gains that over the split named below. Set it and leave it."},
+    [ANA_GROUND_ONE_SPLIT] =
+        {"one-split", ANA_VERDICT_NOT_WORTHWHILE,
+         "No policy gains that over the best kept split below. Split by the mean of "
+         "many iterations, not by the first, and leave it."},
+    [ANA_GROUND_STATE_UNKNOWN] =
+        {"state-unknown", ANA_VERDICT_UNDECIDABLE,
+         "It would be, but the trace does not say how many bytes a layer moves with. "
+         "Record parameters, or give --layer-state."},
+    [ANA_GROUND_GAIN] = {"gain", ANA_VERDICT_WORTHWHILE,
+                         "The low end of its gain is above that, with migration paid."},
+    [ANA_GROUND_INTERVAL] = {"interval", ANA_VERDICT_UNDECIDABLE,
+                             "The interval of the best policy includes that."},
 };
 
 const char *const ana_verdict_names[] = {"worthwhile", "not worthwhile", "undecidable"};
-
-ana_judgement ana_judge(const ana_evidence *evidence)
-{
-    const ana_ground ground = ground_of(evidence);
-    return (ana_judgement){grounds[ground].verdict, ground};
-}
-
-const char *ana_ground_name(ana_ground ground)
-{
-    return grounds[ground].name;
-}
 
 int64_t ana_iterations_to_decide(const ana_evidence *evidence, int count)
 {

@@ -54,15 +54,6 @@ static status bound_run(const ana_setup *setup, arena *memory, ana_trial *trial,
     return STATUS_OK;
 }
 
-static void keep_row(const ana_row *row, ana_trial_row *kept)
-{
-    kept->is_dynamic = ana_balancing_is_dynamic(row->balancing);
-    kept->is_played = row->outcome == STATUS_OK && row->result.executable;
-    kept->result = row->result;
-    kept->unpacked_ns = row->unpacked_ns;
-    snprintf(kept->label, sizeof kept->label, "%s", row->balancing->label);
-}
-
 static status play(ana_study *study, arena *memory, ana_trial *trial, error_message *err)
 {
     ana_setup setup;
@@ -75,7 +66,13 @@ static status play(ana_study *study, arena *memory, ana_trial *trial, error_mess
     trial->iteration_count = setup.iteration_count;
     trial->still_even_ns = comparison.still_even_ns;
     for (int row = 0; row < trial->row_count; row++) {
-        keep_row(&comparison.rows[row], &trial->rows[row]);
+        const ana_row *played = &comparison.rows[row];
+        ana_trial_row *kept = &trial->rows[row];
+        kept->is_dynamic = ana_balancing_is_dynamic(played->balancing);
+        kept->is_played = played->outcome == STATUS_OK && played->result.executable;
+        kept->result = played->result;
+        kept->unpacked_ns = played->unpacked_ns;
+        snprintf(kept->label, sizeof kept->label, "%s", played->balancing->label);
     }
     return STATUS_OK;
 }

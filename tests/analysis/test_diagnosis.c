@@ -310,9 +310,9 @@ static ana_evidence evidence_of(double low, double high, double bound)
 
 static void expect(ana_evidence evidence, ana_verdict verdict, ana_ground ground)
 {
-    const ana_judgement judgement = ana_judge(&evidence);
-    assert_string_equal(ana_verdict_names[judgement.verdict], ana_verdict_names[verdict]);
-    assert_string_equal(ana_ground_name(judgement.ground), ana_ground_name(ground));
+    const ana_ground found = ana_ground_of(&evidence);
+    assert_string_equal(ana_grounds[found].name, ana_grounds[ground].name);
+    assert_string_equal(ana_verdict_names[ana_grounds[found].verdict], ana_verdict_names[verdict]);
 }
 
 TEST(the_verdict_follows_the_rules_in_their_order)
