@@ -470,6 +470,7 @@ status json_error(json_value value, status code, error_message *err, const char 
 {
     char message[256];
     va_list arguments;
+    if (err == NULL) return code; // the path is searched for in the whole document
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
