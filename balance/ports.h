@@ -42,11 +42,9 @@ typedef struct bal_diffuser {
 typedef struct bal_evaluator {
     void *context;
 
-    /// @param layers           what microbatches are predicted to cost: one column, or a column
-    /// each
+    /// @param layers           what microbatches are predicted to cost: one column, or one each
     /// @param plan             any number of places up to the machine's
-    /// @param microbatch_count of the iteration: re-packing may ask for another than the run has
-    /// now
+    /// @param microbatch_count of the iteration: re-packing may ask for another than now
     /// @param iteration_ns     out: predicted length of one iteration
     status (*iteration_ns)(void *context, const bal_layer_costs *layers,
                            const bal_placed_partition *plan, int microbatch_count,

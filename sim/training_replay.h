@@ -16,8 +16,7 @@
 /// microbatches of a replica, the largest over the replicas.
 ///
 /// @param orders compiled orders of earlier replays, used by nobody else meanwhile; what is
-/// compiled
-///               stays there for the next. NULL: none are kept
+///               compiled stays there for the next. NULL: none are kept
 /// @param result arrays are carved from memory
 /// @return STATUS_INVALID for a wrong count, a slow rank that the machine does not have or without
 ///         a positive factor, sources of different layers, a schedule rule broken, costs without a

@@ -370,7 +370,8 @@ static void decide_all(ana_check *check)
             quantity->verdict = ANA_CHECK_IGNORED;
         }
     }
-    const bool is_undecided = check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED ||
+    const bool is_undecided = (check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED &&
+                               !check->options.ignores[ANA_CHECK_ITERATION]) ||
                               check->measured->info.status != TRACE_COMPLETE;
     check->verdict = is_undecided ? ANA_CHECK_UNDECIDED : ANA_CHECK_AGREES;
     for (int index = 0; index < check->quantity_count; index++) {

@@ -200,6 +200,7 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
     write_index(writer, "since", quantity->since);
     json_put_int64(writer, "iterations", quantity->count);
     if (quantity->is_number) write_number(quantity, writer);
+    if (quantity->is_of_means) json_put_bool(writer, "of_means", true);
     if (quantity->detail[0] != '\0') json_put_string(writer, "detail", quantity->detail);
     json_end_object(writer);
 }

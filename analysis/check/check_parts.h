@@ -9,7 +9,7 @@ void ana_check_say(ana_check_lines *lines, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /// How many iterations to drop: as long as the median of the next five is above that of the rest by
-/// more than three of its median absolute deviations and by a hundredth; at most a third.
+/// more than three of its median absolute deviations and by a hundredth; at most 10, or a tenth.
 ///
 /// @param values [count] changes, or lengths, by iteration
 /// @return 0 where five more would not leave ten

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, WARMUP_MAX = 10, SHARE_MAX = 10 };
+enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10 };
+enum { WARMUP_MAX = 10, WARMUP_PART = 10 }; // iterations, or this part of them, whichever is more
 
 /// One iteration of one side.
 typedef struct moment {
@@ -21,6 +22,7 @@ typedef struct moment {
 typedef struct gathered {
     int count;
     double *change;   // [count]
+    int *pair;        // [count] index into pairs
     int *iteration;   // [count] of the plan's side
     double *planned;  // [count] ns
     double *measured; // [count]
@@ -135,6 +137,7 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
     const bool is_of_any_plan =
         quantity->group == ANA_CHECK_ITERATION || quantity->group == ANA_CHECK_OUTSIDE;
     gathered out = {.change = arena_array(memory, most, sizeof(double)),
+                    .pair = arena_array(memory, most, sizeof(int)),
                     .iteration = arena_array(memory, most, sizeof(int)),
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
@@ -152,6 +155,8 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
         if (is_planned != is_measured && !may_be_gone(check, quantity, &pairs[pair])) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));
+        if (scale <= 0) continue; // nothing that a change could be a part of
+        out.pair[out.count] = pair;
         out.iteration[out.count] = check->plan->iterations[one.row].iteration;
         out.change[out.count] = (measured - planned) / scale;
         out.planned[out.count] = planned;
@@ -400,7 +405,7 @@ static double median_of(const double *values, int count, double *work)
 int ana_check_warmup_of(const double *values, int count, arena *scratch)
 {
     double *work = arena_array(scratch, (size_t)count, sizeof *work);
-    const int most = count / SHARE_MAX > WARMUP_MAX ? count / SHARE_MAX : WARMUP_MAX;
+    const int most = count / WARMUP_PART > WARMUP_MAX ? count / WARMUP_PART : WARMUP_MAX;
     int dropped = 0;
     while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < most) {
         const double *after = values + dropped + WARMUP_STEP;
@@ -423,7 +428,8 @@ static status find_warmup(ana_check *check, arena *scratch, error_message *err)
         check->warmup = check->options.warmup;
     } else if (!check->is_exact) {
         const gathered values = gather(check, &length, scratch);
-        check->warmup = ana_check_warmup_of(values.change, values.count, scratch);
+        const int dropped = ana_check_warmup_of(values.change, values.count, scratch);
+        if (dropped > 0) check->warmup = values.pair[dropped - 1] + 1;
     }
     if (check->warmup < check->pair_count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--warmup %d leaves none of the %d iterations compared",
@@ -444,8 +450,9 @@ status ana_check_add_numbers(ana_check *check, arena *memory, error_message *err
     ana_check_quantity *length = add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);
     if (has_only_work(check)) snprintf(length->name, sizeof length->name, "work of an iteration");
     check->length = check->quantity_count - 1;
-    // Twice as many tests as quantities: of all iterations, and of those from some iteration on.
-    const int tests = 2 * (check->quantity_count - first);
+    // Twice as many tests as quantities: of all iterations, and of those from some iteration on;
+    // and one of the mean.
+    const int tests = 2 * (check->quantity_count - first) + check->has_stalls;
     const double alpha = (1 - check->options.confidence) / tests;
     for (int index = first; index < check->quantity_count; index++) {
         arena_reset(scratch);

@@ -17,17 +17,22 @@
 /// sum up to some 2 / pi rho / (1 - rho).
 static int independent_count(const double *values, int count, double median)
 {
-    int square = 0;
-    int product = 0;
-    int before = 0;
+    double sum = 0;
     for (int index = 0; index < count; index++) {
-        const int sign = (values[index] > median) - (values[index] < median);
+        sum += (values[index] > median) - (values[index] < median);
+    }
+    const double mean = sum / count; // not 0 about a mean, of values of which few are far away
+    double square = 0;
+    double product = 0;
+    double before = 0;
+    for (int index = 0; index < count; index++) {
+        const double sign = (values[index] > median) - (values[index] < median) - mean;
         square += sign * sign;
         product += sign * before;
         before = sign;
     }
-    if (square == 0) return count;
-    const double seen = (double)product / square;
+    if (square <= 0) return count;
+    const double seen = product / square;
     if (seen * sqrt(count) <= 2) return count;
     const double correlation = seen + (1 + 4 * seen) / count;
     if (correlation >= 1) return 1;

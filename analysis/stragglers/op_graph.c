@@ -157,7 +157,11 @@ static chosen choose(const making *step, int worker, selector which)
 {
     const int begin = step->first[worker];
     const int end = step->first[worker + 1];
-    chosen found = {.ops = arena_array(step->scratch, (size_t)(end - begin), sizeof(int))};
+    size_t count = 0;
+    for (int op = begin; op < end; op++) {
+        count += meets(step, &step->ops[op], which);
+    }
+    chosen found = {.ops = arena_array(step->scratch, count, sizeof(int))};
     for (int op = begin; op < end; op++) {
         if (meets(step, &step->ops[op], which)) found.ops[found.count++] = op;
     }

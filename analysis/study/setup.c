@@ -43,14 +43,22 @@ static int64_t divided_batch(const ana_study *study, int64_t replicas)
     return batch % together == 0 ? batch : 0;
 }
 
-/// As many replicas as the GPUs make and the batch divides among; all where it divides among none.
+/// Whether experts can be spread over so many replicas, and the batch divided among them.
+static bool may_fill(const ana_study *study, int64_t replicas)
+{
+    const int expert = study->parallel.expert > 0 ? study->parallel.expert : 1;
+    if (replicas * study->parallel.context % expert != 0) return false;
+    return study->global_batch == 0 || divided_batch(study, replicas) > 0;
+}
+
+/// As many replicas as the GPUs make that may be; all that they make where none may.
 static int64_t replicas_that_fill(const ana_study *study, int64_t most)
 {
-    if (study->global_batch == 0) return most;
     const double largest_batch = (1 + study->batch_tolerance) * study->global_batch;
     const int64_t fed = (int64_t)(largest_batch / (double)sequences_together(study, 1));
-    for (int64_t replicas = most < fed ? most : fed; replicas > 0; replicas--) {
-        if (divided_batch(study, replicas) > 0) return replicas;
+    const bool is_fed_less = study->global_batch > 0 && fed < most;
+    for (int64_t replicas = is_fed_less ? fed : most; replicas > 0; replicas--) {
+        if (may_fill(study, replicas)) return replicas;
     }
     return most;
 }
@@ -82,7 +90,8 @@ static status count_replicas(ana_setup *setup, error_message *err)
     study->parallel.data = (int)replicas;
     model_assume(&study->inputs, "training.data_parallel.filled", MODEL_ORIGIN_GIVEN, NULL,
                  "%d replicas on %" PRId64 " of %d GPUs%s", (int)replicas, replicas * gpus,
-                 study->gpu_count, replicas < most ? ", the most that divide the batch" : "");
+                 study->gpu_count,
+                 replicas < most ? ", the most that divide batch and experts" : "");
     return STATUS_OK;
 }
 

@@ -141,10 +141,13 @@ ANA_READER(ana_check_cluster)
 {
     const ana_study *study = record;
     const json_value price = json_member(value, "price_per_gpu_hour");
-    struct tm day;
+    struct tm day = {.tm_hour = 12};
+    char again[16] = "";
     if (study->price_date != NULL) {
         const char *end = strptime(study->price_date, "%Y-%m-%d", &day);
-        if (end != NULL && *end == '\0') return STATUS_OK;
+        // What is no day becomes another.
+        if (end != NULL && mktime(&day) != -1) strftime(again, sizeof again, "%Y-%m-%d", &day);
+        if (strcmp(again, study->price_date) == 0) return STATUS_OK;
         return json_error(json_member(value, "price_date"), STATUS_FORMAT, reading->err,
                           "'%.40s' is no day, as 2026-11-22", study->price_date);
     }

@@ -226,7 +226,7 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
     }
 }
 
-/// Published peaks of memory were predicted 2 to 9 % off in the mean, by set, and up to 21 % in
+/// Published peaks of memory were predicted 2 to 12 % off in the mean, by set, and up to 31 % in
 /// single runs (analysis/validate/README.md).
 #define MEMORY_ERROR_RATIO 0.15
 
@@ -236,8 +236,8 @@ static void say_memory(const ana_point *point, text_buffer *out)
     const double doubt = MEMORY_ERROR_RATIO * (double)point->peak_memory_bytes;
     if (point->free_bytes < 0 || (double)point->free_bytes > doubt) return;
     text_format(out,
-                "It leaves %s beside %s of memory, and predicted peaks were 2 to 9 %% off "
-                "measured ones, up to 21 %% in single runs: it may not fit. ",
+                "It leaves %s beside %s of memory, and predicted peaks were 2 to 12 %% off "
+                "measured ones, up to 31 %% in single runs: it may not fit. ",
                 text_size(point->free_bytes).text, text_size(point->peak_memory_bytes).text);
 }
 

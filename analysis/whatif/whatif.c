@@ -76,8 +76,8 @@ static void choose_reference(ana_whatif *study)
 /// Runs that others measured and the cost model was held to (tests/VALIDATION.md) had such sizes.
 enum { HIDDEN_MIN = 2048, HIDDEN_MAX = 25600, GPUS_MAX = 16384 };
 
-/// Values of 16 bits that tensor cores take together: runs with other heads (bloom-2022) took 1.5
-/// times as long as predicted.
+/// Values of 16 bits that tensor cores take together: runs with other heads, whose attention is not
+/// fused (bloom-2022), took 1.5 times as long as predicted.
 enum { HEAD_MULTIPLE = 8 };
 
 /// In what a study leaves them. Costs of a trace are no estimate, and a calibration has its own
@@ -98,7 +98,8 @@ static const char *beyond_validated(const ana_setup *setup, arena *memory)
         text_format(&text, "%s%" PRId64 " GPUs, more than %d", text.length > 0 ? "; " : "", gpus,
                     GPUS_MAX);
     }
-    if (head % HEAD_MULTIPLE != 0) {
+    const bool is_unfused = setup->model_costs.shape.attention == MODEL_ATTENTION_UNFUSED;
+    if (is_unfused && head % HEAD_MULTIPLE != 0) {
         text_format(&text, "%sheads of %d, no multiple of %d: such runs took 1.5 times as long",
                     text.length > 0 ? "; " : "", head, HEAD_MULTIPLE);
     }
@@ -280,13 +281,16 @@ static bool exceeds(double value, double limit)
 /// Refuses what takes longer or costs more than is allowed.
 static void hold_to_limits(ana_whatif *study)
 {
+    char nothing_said[96];
+    snprintf(nothing_said, sizeof nothing_said, " %s tokens (the study names none)",
+             ana_short_number((double)ANA_TOKENS_DEFAULT).text);
     for (int64_t item = 0; item < study->item_count; item++) {
         ana_point *point = &study->points[item];
-        char message[240];
+        char message[300];
         if (point->refusal != ANA_REFUSAL_NONE) continue;
         if (exceeds(point->train_ns, study->deadline_ns)) {
             snprintf(message, sizeof message, "trains%s for %s, the deadline is %s",
-                     study->token_count == 0 ? " 10^9 tokens (the study names none)" : "",
+                     study->token_count == 0 ? nothing_said : "",
                      ana_long_time(point->train_ns).text, ana_long_time(study->deadline_ns).text);
         } else if (study->budget > 0 && point->cost < 0) {
             snprintf(message, sizeof message, "has no price");

@@ -50,9 +50,7 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
 /// The search looks one step ahead and is not exhaustive: it may find no order where there is one,
 /// and none where a layer would have to make way over a third rank.
 ///
-/// @param from    the plan in force; with migration, all of it; its bytes on the ranks fit a
-/// quarter
-///                of int64
+/// @param from    the plan in force; with migration, all of it; ranks' bytes fit a quarter of int64
 /// @param ordered out: the moves in their order
 /// @return STATUS_INFEASIBLE naming a layer that cannot go, its bytes, the rank in the way, what it
 ///         holds and its cap.
@@ -69,8 +67,7 @@ status bal_migration_order(const bal_placed_partition *from, const bal_migration
 ///
 /// @param ordered    by bal_migration_order
 /// @param release_ns [machine.rank_count] when each rank takes part at the earliest: overlapped
-/// with
-///                   the backward sweep, the end of its last op, since before that it holds
+///                   with the backward sweep, the end of its last op, since before that it holds
 ///                   activations and computes; NULL: 0, all at once, and the result is how long
 ///                   training stands still
 /// @param finish_ns  out: 0 if nothing moves

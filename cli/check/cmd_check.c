@@ -273,8 +273,10 @@ const cli_command cli_command_check = {
         "interval of its median change that supposes no distribution; it departs if the whole "
         "interval is beyond the tolerance. Says which departed first, and the most likely cause."
         "\n\n"
-        "Exit code 0: nothing departs; 4: something does; 5: undecided, with too few iterations or "
-        "too much noise; 2: wrong input. Runs of different layers, microbatches, stages, replicas "
+        "Exit code 0: nothing departs; 4: something does; 5: undecided, where the iterations' "
+        "length "
+        "is, with too few of them or too much noise, or where the run was interrupted; 2: wrong "
+        "input. Runs of different layers, microbatches, stages, replicas "
         "or schedules are refused.",
     .options =
         {
@@ -288,7 +290,7 @@ const cli_command cli_command_check = {
              .help = "That no quantity is wrongly said to depart, in [50 %, 100 %). Default: 95%."},
             {"--warmup", "N",
              .help = "Iterations to leave out at the begin. Default: until they are no longer "
-                     "slower than the rest, at most a third."},
+                     "slower than the rest, at most 10 or a tenth."},
             {"--only-slower", .help = "What is faster, shorter or smaller than planned agrees."},
             {"--ignore", "LIST",
              .help = "Kinds that do not count, with commas: plan, order, op, message, outside, "

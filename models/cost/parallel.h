@@ -82,14 +82,13 @@ typedef struct model_parallel {
     int recompute_layers; // of the model, spread evenly over it; 0: all of them
     model_sharding sharding;
     model_rank_order order;
-    bool eager;      // layers run operator by operator, as PyTorch does uncompiled: gated
-                     // activations keep their parts, tensor groups what they gather
-    bool eager_loss; // the loss is made so
-    bool
-        blocking_launches; // the host waits for each kernel (CUDA_LAUNCH_BLOCKING): they take turns
-    double tensor_overlap; // share of what tensor parallelism sums of gradients in B that hides
-                           // behind W
-    double expert_overlap; // share of all-to-alls that hides behind other work
+    bool eager;             // layers run operator by operator, as PyTorch does uncompiled: gated
+                            // activations keep their parts, tensor groups what they gather
+    bool eager_loss;        // the loss is made so
+    bool blocking_launches; // host and GPU take turns (CUDA_LAUNCH_BLOCKING)
+    double tensor_overlap;  // share of what tensor parallelism sums of gradients in B that hides
+                            // behind W
+    double expert_overlap;  // share of all-to-alls that hides behind other work
     double expert_deduplication; // share of the copies of a token for one GPU, or node, that are
                                  // not sent: 0 all-to-all, a copy for each expert; 1 DeepEP;
                                  // below 0: what

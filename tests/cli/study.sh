@@ -106,7 +106,7 @@ study ',"cluster":{"gpus":7}'
 sed -i 's/"microbatches":8/"global_batch":100,"data_parallel":"fill"/; s/"stages":4/"stages":1/' s.json
 "$dynmo" study s.json --draws 0 >filled || fail 'replicas that fill'
 tr '\n' ' ' <filled | grep -q 'on 7 *GPUs, of which 5 have work' || fail 'replicas that the batch divides among'
-grep -q 'training.data_parallel.filled *5 replicas on 5 of 7 GPUs, the most that divide the batch' filled ||
+grep -q 'training.data_parallel.filled *5 replicas on 5 of 7 GPUs, the most that divide batch and experts' filled ||
     fail 'replicas that fill are said'
 sed 's/"global_batch":100/"global_batch":35/' s.json >all.json
 "$dynmo" study all.json --draws 0 --json >all.out || fail '7 of 7'
@@ -121,6 +121,9 @@ END
 # Heads that tensor cores do not take as they are.
 study ''
 sed -i 's/"model":"gpt2"/"model":{"base":"gpt-megatron","n_layer":8,"n_embd":3456,"n_head":32}/; s/h100.json/h100-sxm/' s.json
+"$dynmo" study s.json --draws 0 >fused 2>/dev/null
+grep 'heads of' fused && fail 'heads of 108: fused attention fills them up'
+sed -i 's/"training":{/"training":{"attention":"unfused",/' s.json
 "$dynmo" study s.json --draws 0 >odd 2>err || [ $? -eq 3 ] || fail "heads of 108: $(cat err)"
 cat odd err | grep -q 'heads of 108, no multiple of 8: such runs took 1.5 times as long' || fail "heads of 108: $(head -n 2 odd err)"
 
