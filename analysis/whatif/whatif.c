@@ -281,8 +281,8 @@ static bool exceeds(double value, double limit)
 /// Refuses what takes longer or costs more than is allowed.
 static void hold_to_limits(ana_whatif *study)
 {
-    char nothing_said[96];
-    snprintf(nothing_said, sizeof nothing_said, " %s tokens (the study names none)",
+    char assumed_tokens[96];
+    snprintf(assumed_tokens, sizeof assumed_tokens, " %s tokens (the study names none)",
              ana_short_number((double)ANA_TOKENS_DEFAULT).text);
     for (int64_t item = 0; item < study->item_count; item++) {
         ana_point *point = &study->points[item];
@@ -290,7 +290,7 @@ static void hold_to_limits(ana_whatif *study)
         if (point->refusal != ANA_REFUSAL_NONE) continue;
         if (exceeds(point->train_ns, study->deadline_ns)) {
             snprintf(message, sizeof message, "trains%s for %s, the deadline is %s",
-                     study->token_count == 0 ? nothing_said : "",
+                     study->token_count == 0 ? assumed_tokens : "",
                      ana_long_time(point->train_ns).text, ana_long_time(study->deadline_ns).text);
         } else if (study->budget > 0 && point->cost < 0) {
             snprintf(message, sizeof message, "has no price");
