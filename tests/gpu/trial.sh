@@ -102,6 +102,6 @@ grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" ||
 grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'
 
 # Links between GPUs, as `dynmo probe` measures them: 3 ranks have 3, each of 8 sizes from 64 bytes to 1 MiB.
-"$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware h100-sxm --model gpt-bytes --tokens 16 \
+"$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware cpu-core --model gpt-bytes --tokens 16 \
     --seconds 0.001 --bytes 4194304 --precision fp32 --json >"$work/said" 2>&1 || fail 'links over NCCL'
 [ "$(grep -o '"name":"message"' "$work/said" | wc -l)" -eq 24 ] || fail 'not 3 pairs x 8 sizes over NCCL'
