@@ -34,7 +34,7 @@ typedef struct ana_shift {
 /// Values that resemble their neighbours tell less than as many that do not: where their signs
 /// about the median are correlated beyond 2 / sqrt(count), the ranks of the interval are those of
 /// as many values as these count for (shift.c); where those are too few for the confidence it goes
-/// beyond the smallest and the largest by as far as these are apart.
+/// beyond the smallest and the largest by the median absolute deviation.
 ///
 /// @param values [count] differences in the order in which they came
 /// @param alpha  in (0, 1): how often the interval may miss the median

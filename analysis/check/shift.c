@@ -86,11 +86,10 @@ void ana_shift_since(const double *values, int count, int since, double alpha, a
     const int64_t share = independent_count(rest, count, 0);
     const int independent = (int)(share * left / count > 1 ? share * left / count : 1);
     const int rank = (int)((int64_t)sign_test_rank(independent, alpha) * left / independent);
-    const double least = sorted[since];
-    const double most = sorted[count - 1];
-    // Of too few that are independent, twice as far as all of them went.
-    shift->low = rank > 0 ? sorted[since + rank - 1] : least - (most - least);
-    shift->high = rank > 0 ? sorted[since + left - rank] : most + (most - least);
+    // Of too few that are independent, somewhat farther than all of them went.
+    const double beyond = rank > 0 ? 0 : gsl_stats_mad0(sorted + since, 1, (size_t)left, rest);
+    shift->low = sorted[since + (rank > 0 ? rank - 1 : 0)] - beyond;
+    shift->high = sorted[since + left - (rank > 0 ? rank : 1)] + beyond;
     shift->is_bounded = true;
 }
 
