@@ -315,8 +315,8 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
     const double microbatches =
         (double)setup->microbatch_count * study->run.round_count * study->parallel.data;
-    point->flop_per_s = 3 * model_costs_forward_flop(costs) * microbatches * 1e9 /
-                        (point->iteration_ns * point->gpu_count);
+    point->flop_per_s =
+        3 * costs->forward_flop * microbatches * 1e9 / (point->iteration_ns * point->gpu_count);
     point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
 }
 

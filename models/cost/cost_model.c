@@ -600,6 +600,25 @@ static int64_t reserve_of(const model_hardware *hardware, const model_groups *gr
            communicators * hardware->communicator_bytes;
 }
 
+static double forward_flop_of(const model_costs *costs)
+{
+    const model_config *config = &costs->config;
+    const int rows = costs->layers.layer_count;
+    model_costs alone = *costs;
+    alone.shape.parallel = (model_parallel){.data = costs->shape.parallel.data};
+    double flop = 0;
+    for (int row = 0; row < rows; row++) {
+        const model_layer_work work = work_of_row(&alone, row, MODEL_PASS_FORWARD);
+        // Modules of multi-token prediction have a layer like the last one, and the head once more.
+        const bool is_repeated = row >= rows - 2;
+        const int64_t count = 1 + (is_repeated ? config->prediction_layer_count : 0);
+        flop += (double)count * (double)model_work_flop(&work);
+    }
+    if (config->prediction_layer_count == 0) return flop;
+    const model_layer_work matrix = model_prediction_work(config, &alone.shape, MODEL_PASS_FORWARD);
+    return flop + (double)config->prediction_layer_count * (double)model_work_flop(&matrix);
+}
+
 status model_costs_build(const model_config *config, const model_hardware *hardware,
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,
@@ -626,6 +645,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     choose_deduplication(&built, &list);
     built.reserve_bytes = reserve_of(hardware, &built.groups);
     TRY(fill_costs(&built, memory, err));
+    built.forward_flop = forward_flop_of(&built);
     built.assumptions = list.rows;
     built.assumption_count = list.count;
     *costs = built;
@@ -700,23 +720,4 @@ void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
             }
         }
     }
-}
-
-double model_costs_forward_flop(const model_costs *costs)
-{
-    const model_config *config = &costs->config;
-    const int rows = costs->layers.layer_count;
-    model_costs alone = *costs;
-    alone.shape.parallel = (model_parallel){.data = costs->shape.parallel.data};
-    double flop = 0;
-    for (int row = 0; row < rows; row++) {
-        const model_layer_work work = work_of_row(&alone, row, MODEL_PASS_FORWARD);
-        // Modules of multi-token prediction have a layer like the last one, and the head once more.
-        const bool is_repeated = row >= rows - 2;
-        const int64_t count = 1 + (is_repeated ? config->prediction_layer_count : 0);
-        flop += (double)count * (double)model_work_flop(&work);
-    }
-    if (config->prediction_layer_count == 0) return flop;
-    const model_layer_work matrix = model_prediction_work(config, &alone.shape, MODEL_PASS_FORWARD);
-    return flop + (double)config->prediction_layer_count * (double)model_work_flop(&matrix);
 }

@@ -46,6 +46,8 @@ typedef struct model_costs {
     const int64_t *flop[MODEL_PASS_COUNT]; // [layers.layer_count] what is recomputed included
     // [layers.layer_count] each; over the parts they sum up to the times in layers
     const int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
+    double forward_flop;       // of one microbatch over all GPUs of a replica, without the copies
+                               // of work that tensor groups make, and what is recomputed
     int64_t total_parameters;  // of the whole model, as published: tied weights once
     int64_t active_parameters; // of the whole model, that one token meets
     model_config config;       // of the whole model
@@ -75,10 +77,6 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,
                          error_message *err);
-
-/// FLOP of the forward of one microbatch over all GPUs of a replica, without the copies of work
-/// that tensor groups make, and without what is recomputed.
-double model_costs_forward_flop(const model_costs *costs);
 
 /// Opens config and hardware, each a shipped name or a path, and computes the costs.
 ///
