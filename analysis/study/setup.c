@@ -46,8 +46,9 @@ static int64_t divided_batch(const ana_study *study, int64_t replicas)
 /// Whether experts can be spread over so many replicas, and the batch divided among them.
 static bool may_fill(const ana_study *study, int64_t replicas)
 {
-    const int expert = study->parallel.expert > 0 ? study->parallel.expert : 1;
-    if (replicas * study->parallel.context % expert != 0) return false;
+    model_parallel parallel = study->parallel;
+    parallel.data = (int)replicas;
+    if (!model_parallel_spreads_experts(&parallel)) return false;
     return study->global_batch == 0 || divided_batch(study, replicas) > 0;
 }
 

@@ -108,8 +108,8 @@ typedef struct ana_setup {
 /// - iterations, microbatches, tokens: the trace's own unless the study says otherwise
 /// - iteration 0 of the replay: the trace's first sample, or the iteration that the study names
 /// - replicas that fill the cluster: its GPUs over those of one replica, rounded down, or the most
-///   below that the global batch divides among; microbatches of a global batch: it over replicas
-///   and sequences of a microbatch. Both are put into study
+///   below that the global batch divides among and experts can be spread over; microbatches of a
+///   global batch: it over replicas and sequences of a microbatch. Both are put into study
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)

@@ -106,7 +106,7 @@ static const ana_study_key keys[] = {
     {"training.tokens", ANA_KEY_INT64, "of the whole training", "tokens", 1,
      (double)JSON_INTEGER_MAX, 0, OFFSET(token_count)},
     {"training.data_parallel", ANA_KEY_OWN,
-     "replicas, or \"fill\": the most that cluster.gpus make and the batch divides among",
+     "replicas, or \"fill\": the most that cluster.gpus make and batch and experts divide among",
      "replicas", 1, MODEL_DEGREE_MAX, 1, OFFSET(parallel.data), .names = fill_names,
      .read = ana_read_replicas},
     {"training.tensor_parallel", ANA_KEY_INT, "GPUs that share every layer", "GPUs", 1,

@@ -108,6 +108,18 @@ static status check_expert_tensor(const model_parallel *parallel, const model_co
                      expert_tensor, tensor);
 }
 
+/// GPUs of a stage that share an expert's matrices count as one.
+static int64_t replica_groups(const model_parallel *filled_in)
+{
+    return (int64_t)filled_in->context * (filled_in->tensor / filled_in->expert_tensor);
+}
+
+bool model_parallel_spreads_experts(const model_parallel *parallel)
+{
+    const model_parallel degrees = model_parallel_filled(*parallel);
+    return replica_groups(&degrees) * degrees.data % degrees.expert == 0;
+}
+
 static status check_expert(const model_parallel *parallel, const model_config *config,
                            error_message *err)
 {
@@ -117,19 +129,17 @@ static status check_expert(const model_parallel *parallel, const model_config *c
         return error_set(err, STATUS_INVALID, "expert %d: the model has no experts", expert);
     }
     TRY(check_divides("experts", config->expert_count, "expert", expert, err));
-    // Counted in groups of GPUs that share an expert's matrices.
     const int folded = parallel->tensor / parallel->expert_tensor;
-    const int64_t replica = (int64_t)parallel->context * folded;
-    const int64_t stage = replica * parallel->data;
+    const int64_t replica = replica_groups(parallel);
     char fold[64] = "";
     if (folded > 1) {
         snprintf(fold, sizeof fold, " x tensor %d / expert_tensor %d", parallel->tensor,
                  parallel->expert_tensor);
     }
-    if (stage % expert != 0) {
+    if (!model_parallel_spreads_experts(parallel)) {
         return error_set(err, STATUS_INVALID,
                          "expert %d does not divide data %d x context %d%s = %" PRId64, expert,
-                         parallel->data, parallel->context, fold, stage);
+                         parallel->data, parallel->context, fold, replica * parallel->data);
     }
     if (expert % replica != 0 && replica % expert != 0) {
         return error_set(err, STATUS_INVALID,

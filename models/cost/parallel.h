@@ -126,6 +126,9 @@ status model_parallel_check_degrees(const model_parallel *parallel, error_messag
 status model_parallel_check(const model_parallel *parallel, const model_config *config,
                             error_message *err);
 
+/// Whether expert divides data x context x tensor / expert_tensor, whatever the model.
+bool model_parallel_spreads_experts(const model_parallel *parallel);
+
 /// Whether sequence_length tokens can be divided: by context, by 2 x context if that is above 1 (a
 /// rank takes an early and a late part, so that the causal mask leaves all the same work), and the
 /// rest by tensor with sequence parallelism.

@@ -118,6 +118,18 @@ assert abs(some["mfu"] / every["mfu"] - some["tokens_per_s"] / every["tokens_per
 END
 
 # Studies that are made: written once, and what they play is what is in the file.
+# Experts are spread over tensor ranks too, where each holds whole ones: 12 x 4 of them, not 8 x 4; and
+# over 8 x 4 where each holds a quarter of them.
+cat >experts.json <<'END'
+{"schema":"dynmo-study/1","model":"qwen3-30b-a3b","hardware":"h100-sxm","cluster":{"gpus":48},"training":{"sequence_length":4096,
+"global_batch":96,"data_parallel":"fill","tensor_parallel":4,"expert_parallel":8,"expert_tensor_parallel":1,"sequence_parallel":true,
+"recompute":"full","sharding":"optimizer"},"pipeline":{"stages":1,"schedule":"1f1b"},"balancing":[{"balancer":"even"}]}
+END
+"$dynmo" study experts.json --draws 0 | grep -q 'filled *12 replicas on 48 of 48 GPUs$' || fail 'whole experts'
+sed 's/"expert_tensor_parallel":1/"expert_tensor_parallel":4/' experts.json >quarters.json
+"$dynmo" study quarters.json --draws 0 | grep -q 'filled *8 replicas on 32 of 48 GPUs, the most that divide batch and experts$' ||
+    fail 'quarters of experts'
+
 # Heads that tensor cores do not take as they are.
 study ''
 sed -i 's/"model":"gpt2"/"model":{"base":"gpt-megatron","n_layer":8,"n_embd":3456,"n_head":32}/; s/h100.json/h100-sxm/' s.json
