@@ -10,3 +10,15 @@ const char *embedded_find(const embedded_file *files, const char *name)
     }
     return NULL;
 }
+
+const char *embedded_suggestion(const embedded_file *files, const char *name,
+                                char out[TEXT_SUGGESTION_BYTES])
+{
+    enum { NAMES_MAX = 64 };
+    const char *names[NAMES_MAX];
+    int count = 0;
+    for (; files[count].name != NULL && count < NAMES_MAX; count++) {
+        names[count] = files[count].name;
+    }
+    return text_suggestion(name, names, count, out);
+}

@@ -17,19 +17,13 @@ static const embedded_file *files_of(model_shipped_kind kind)
 /// Completes the message of a path that could not be read: it may have been meant as a name.
 static status refuse(model_shipped_kind kind, const char *name, status code, error_message *err)
 {
-    enum { NAMES_MAX = 64 };
-    const char *names[NAMES_MAX];
     char suggestion[TEXT_SUGGESTION_BYTES];
-    int count = 0;
     if (err == NULL) return code;
     char reason[sizeof err->message];
     snprintf(reason, sizeof reason, "%s", err->message);
-    for (const embedded_file *file = files_of(kind); file->name != NULL && count < NAMES_MAX;) {
-        names[count++] = (file++)->name;
-    }
     return error_set(err, code, "%.120s; and no shipped %s is named '%.40s'%s", reason,
                      kind == MODEL_SHIPPED_CONFIG ? "model" : "hardware", name,
-                     text_suggestion(name, names, count, suggestion));
+                     embedded_suggestion(files_of(kind), name, suggestion));
 }
 
 status model_shipped_open(model_shipped_kind kind, const char *name_or_path, const char *changes,

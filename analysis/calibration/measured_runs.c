@@ -34,25 +34,16 @@ static const run_column columns[ANA_SHAPE_FIELDS] = {
 };
 static const run_column time_column = {"iteration time (ms)", {"time", "iteration_ms"}, 0, true};
 
-static status refuse_missing(const char *path, error_message *err)
-{
-    enum { NAMES_MAX = 64 };
-    const char *names[NAMES_MAX];
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    int count = 0;
-    for (; ana_measured_tables[count].name != NULL && count < NAMES_MAX; count++) {
-        names[count] = ana_measured_tables[count].name;
-    }
-    return error_set(err, STATUS_IO, "%s: no such file, and no shipped table is named so%s", path,
-                     text_suggestion(path, names, count, suggestion));
-}
-
 status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err)
 {
     const bool is_name = strpbrk(path, "./") == NULL && access(path, F_OK) != 0;
     if (!is_name) return table_open(path, memory, out, err);
     const char *text = embedded_find(ana_measured_tables, path);
-    if (text == NULL) return refuse_missing(path, err);
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    if (text == NULL) {
+        return error_set(err, STATUS_IO, "%s: no such file, and no shipped table is named so%s",
+                         path, embedded_suggestion(ana_measured_tables, path, suggestion));
+    }
     return table_open_bytes(path, text, strlen(text), memory, out, err);
 }
 
