@@ -48,7 +48,8 @@ void ana_shift_since(const double *values, int count, int since, double alpha, a
 
 /// The mean of the differences of pairs, with Student's interval for as many values as these count
 /// for, where those are 12 or more; else it is not bounded.
-void ana_shift_of_mean(const double *values, int count, double alpha, ana_shift *shift);
+void ana_shift_of_mean(const double *values, int count, double alpha, arena *scratch,
+                       ana_shift *shift);
 
 /// Sorts in place, ascending. @return the median; 0 of none
 double ana_shift_median(double *values, int count);

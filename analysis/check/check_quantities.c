@@ -219,12 +219,12 @@ static void look_at_end(const ana_check *check, const double *changes, const int
 
 /// A run whose iterations are mostly as planned takes longer where some are far longer.
 static void look_at_mean(const ana_check *check, const double *changes, int count, double alpha,
-                         ana_check_quantity *quantity)
+                         arena *scratch, ana_check_quantity *quantity)
 {
     ana_shift shift;
     int beyond = 0;
     if (!check->has_stalls) return;
-    ana_shift_of_mean(changes, count, alpha, &shift);
+    ana_shift_of_mean(changes, count, alpha, scratch, &shift);
     if (verdict_of(&check->options, &shift) != ANA_CHECK_DEPARTS) return;
     for (int index = 0; index < count; index++) {
         beyond += fabs(changes[index]) > check->options.tolerance;
@@ -264,7 +264,7 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
         look_at_end(check, changes, iteration, count, alpha, scratch, quantity);
     }
     if (quantity->verdict != ANA_CHECK_DEPARTS && quantity->group == ANA_CHECK_ITERATION) {
-        look_at_mean(check, changes, count, alpha, quantity);
+        look_at_mean(check, changes, count, alpha, scratch, quantity);
     }
     quantity->since = quantity->verdict == ANA_CHECK_DEPARTS
                           ? departs_from(check, changes, iteration, count, quantity->is_of_means)

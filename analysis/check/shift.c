@@ -9,31 +9,21 @@
 #include <stdint.h>
 #include <string.h>
 
+static double sign_of(double value)
+{
+    return (value > 0) - (value < 0);
+}
+
 /// How many values count for as much as these would if they did not resemble their neighbours.
 ///
-/// r is the correlation of neighbours' signs about the median, less the bias that it has as the
-/// median is taken from the same values, (1 + 4 r) / count (Kendall, Biometrika 41, 1954). Of a
+/// r is the correlation of neighbours' signs about the middle, less the bias that it has as the
+/// middle is taken from the same values, (1 + 4 r) / count (Kendall, Biometrika 41, 1954). Of a
 /// Gaussian process whose memory fades by rho a step r is 2 / pi asin(rho); the signs' correlations
 /// sum up to some 2 / pi rho / (1 - rho).
-static int independent_count(const double *values, int count, double median)
+static int independent_count(const double *signs, int count)
 {
-    double sum = 0;
-    for (int index = 0; index < count; index++) {
-        sum += (values[index] > median) - (values[index] < median);
-    }
-    const double mean = sum / count; // not 0 about a mean, of values of which few are far away
-    double square = 0;
-    double product = 0;
-    double before = 0;
-    for (int index = 0; index < count; index++) {
-        const double sign = (values[index] > median) - (values[index] < median) - mean;
-        square += sign * sign;
-        product += sign * before;
-        before = sign;
-    }
-    if (square <= 0) return count;
-    const double seen = product / square;
-    if (seen * sqrt(count) <= 2) return count;
+    const double seen = gsl_stats_lag1_autocorrelation(signs, 1, (size_t)count);
+    if (!(seen * sqrt(count) > 2)) return count; // none, or NaN of signs that are all alike
     const double correlation = seen + (1 + 4 * seen) / count;
     if (correlation >= 1) return 1;
     const double rho = sin(M_PI_2 * correlation);
@@ -74,20 +64,20 @@ void ana_shift_since(const double *values, int count, int since, double alpha, a
     gsl_set_error_handler_off(); // chances of these counts have no failures to handle
     const int left = count - since;
     double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    double *rest = arena_array(scratch, (size_t)count, sizeof *rest);
+    double *signs = arena_array(scratch, (size_t)count, sizeof *signs);
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
     const double before = ana_shift_median(sorted, since);
     const double median = ana_shift_median(sorted + since, left);
     for (int index = 0; index < count; index++) {
-        rest[index] = values[index] - (index < since ? before : median);
+        signs[index] = sign_of(values[index] - (index < since ? before : median));
     }
     *shift = (ana_shift){.estimate = median, .needed_count = sign_test_needs(alpha)};
     if (left < shift->needed_count) return;
-    const int64_t share = independent_count(rest, count, 0);
+    const int64_t share = independent_count(signs, count);
     const int independent = (int)(share * left / count > 1 ? share * left / count : 1);
     const int rank = (int)((int64_t)sign_test_rank(independent, alpha) * left / independent);
     // Of too few that are independent, somewhat farther than all of them went.
-    const double beyond = rank > 0 ? 0 : gsl_stats_mad0(sorted + since, 1, (size_t)left, rest);
+    const double beyond = rank > 0 ? 0 : gsl_stats_mad0(sorted + since, 1, (size_t)left, signs);
     shift->low = sorted[since + (rank > 0 ? rank - 1 : 0)] - beyond;
     shift->high = sorted[since + left - (rank > 0 ? rank : 1)] + beyond;
     shift->is_bounded = true;
@@ -99,11 +89,16 @@ void ana_shift_of_pairs(const double *values, int count, double alpha, arena *sc
     ana_shift_since(values, count, 0, alpha, scratch, shift);
 }
 
-void ana_shift_of_mean(const double *values, int count, double alpha, ana_shift *shift)
+void ana_shift_of_mean(const double *values, int count, double alpha, arena *scratch,
+                       ana_shift *shift)
 {
     enum { INDEPENDENT_MIN = 12 };
     const double mean = gsl_stats_mean(values, 1, (size_t)count);
-    const int independent = independent_count(values, count, mean);
+    double *signs = arena_array(scratch, (size_t)count, sizeof *signs);
+    for (int index = 0; index < count; index++) {
+        signs[index] = sign_of(values[index] - mean);
+    }
+    const int independent = independent_count(signs, count);
     *shift = (ana_shift){.estimate = mean, .needed_count = INDEPENDENT_MIN};
     if (count < INDEPENDENT_MIN || independent < INDEPENDENT_MIN) return;
     const double error = gsl_stats_sd_m(values, 1, (size_t)count, mean) / sqrt(independent);

@@ -446,14 +446,14 @@ TEST(a_mean_has_an_interval_by_student)
     ana_shift shift;
     values[2] = values[7] = values[12] = 1;
 
-    ana_shift_of_mean(values, 16, 0.05, &shift);
+    ana_shift_of_mean(values, 16, 0.05, memory, &shift);
 
     const double reach = 2.13145 * sqrt(3.0 * 13 / 16 / 15 / 16);
     assert_true(shift.is_bounded);
     assert_close(shift.estimate, 3.0 / 16, 1e-12);
     assert_close(shift.low, 3.0 / 16 - reach, 1e-5);
     assert_close(shift.high, 3.0 / 16 + reach, 1e-5);
-    ana_shift_of_mean(values, 11, 0.05, &shift);
+    ana_shift_of_mean(values, 11, 0.05, memory, &shift);
     assert_false(shift.is_bounded);
 }
 
