@@ -14,8 +14,6 @@ enum { WARMUP_MAX = 10, WARMUP_PART = 10 }; // iterations, or this part of them,
 typedef struct moment {
     const ana_observed *observed;
     int row;
-    bool is_pipeline; // an iteration is its makespan: one side knows no more
-    bool is_work;     // an iteration is its work: one side knows no more
 } moment;
 
 /// What has been gathered of a quantity.
@@ -27,6 +25,18 @@ typedef struct gathered {
     double *planned;  // [count] ns
     double *measured; // [count]
 } gathered;
+
+/// One side's iterations are no more than their makespans.
+static bool has_trace(const ana_check *check)
+{
+    return check->plan->is_trace || check->measured->is_trace;
+}
+
+/// Whether one side's iterations are no longer than its work, as no ops of them were recorded.
+static bool has_only_work(const ana_check *check)
+{
+    return check->plan->is_of_work || check->measured->is_of_work;
+}
 
 static int64_t makespan_ns(const moment *at)
 {
@@ -47,13 +57,15 @@ static int64_t work_ns(const moment *at)
     if (sample < 0) return -1;
     if (observed->trace_work_ns != NULL) return observed->trace_work_ns[sample];
     for (int rank = 0; rank < observed->rank_count; rank++) {
-        sum += observed->work_ns[sample * observed->rank_count + rank];
+        const int64_t ns = observed->work_ns[sample * observed->rank_count + rank];
+        if (ns > 0) sum += ns; // -1 of a rank that played nothing
     }
     return sum;
 }
 
 /// The value of a quantity at a moment, ns. @return false where it has none
-static bool value_at(const ana_check_quantity *quantity, const moment *at, double *value)
+static bool value_at(const ana_check *check, const ana_check_quantity *quantity, const moment *at,
+                     double *value)
 {
     const ana_observed *observed = at->observed;
     const int64_t sample = observed->sample_of[at->row];
@@ -61,7 +73,9 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
         (sample * observed->stage_count + quantity->stage) * OP_KIND_COUNT + (int64_t)quantity->op;
     int64_t ns = -1;
     if (quantity->group == ANA_CHECK_ITERATION) {
-        ns = at->is_work ? work_ns(at) : at->is_pipeline ? makespan_ns(at) : iteration_ns(at);
+        ns = has_only_work(check) ? work_ns(at)
+             : has_trace(check)   ? makespan_ns(at)
+                                  : iteration_ns(at);
     } else if (quantity->group == ANA_CHECK_OUTSIDE) {
         ns = iteration_ns(at) > makespan_ns(at) ? iteration_ns(at) - makespan_ns(at) : 0;
     } else if (sample < 0) {
@@ -110,11 +124,6 @@ static double scale_of(const ana_check_quantity *quantity, double planned, doubl
     }
 }
 
-static bool has_trace(const ana_check *check)
-{
-    return check->plan->is_trace || check->measured->is_trace;
-}
-
 /// Whether an op that one side alone has in a pair of iterations took no time on the other: a layer
 /// that was frozen, or left out.
 static bool may_be_gone(const ana_check *check, const ana_check_quantity *quantity,
@@ -122,12 +131,6 @@ static bool may_be_gone(const ana_check *check, const ana_check_quantity *quanti
 {
     return quantity->group == ANA_CHECK_OP && check->plan->is_by_layer &&
            check->measured->is_by_layer && ana_check_is_sampled(check, pair);
-}
-
-/// Whether one side's iterations are no longer than its work, as no ops of them were recorded.
-static bool has_only_work(const ana_check *check)
-{
-    return check->plan->is_of_work || check->measured->is_of_work;
 }
 
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
@@ -142,15 +145,13 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
     for (int pair = check->warmup; pair < check->pair_count; pair++) {
-        const moment one = {check->plan, pairs[pair].plan_row, has_trace(check),
-                            has_only_work(check)};
-        const moment other = {check->measured, pairs[pair].measured_row, has_trace(check),
-                              has_only_work(check)};
+        const moment one = {check->plan, pairs[pair].plan_row};
+        const moment other = {check->measured, pairs[pair].measured_row};
         double planned = 0;
         double measured = 0;
         if (!is_of_any_plan && !pairs[pair].same_plan) continue;
-        const bool is_planned = value_at(quantity, &one, &planned);
-        const bool is_measured = value_at(quantity, &other, &measured);
+        const bool is_planned = value_at(check, quantity, &one, &planned);
+        const bool is_measured = value_at(check, quantity, &other, &measured);
         if (!is_planned && !is_measured) continue;
         if (is_planned != is_measured && !may_be_gone(check, quantity, &pairs[pair])) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
@@ -241,12 +242,9 @@ static int departs_from(const ana_check *check, const double *changes, const int
                         int count, bool is_of_means)
 {
     const double tolerance = check->options.tolerance;
-    int since = ana_check_since(changes, count, tolerance);
-    if (is_of_means) {
-        since = 0;
-        while (fabs(changes[since]) <= tolerance) {
-            since++;
-        }
+    int since = is_of_means ? 0 : ana_check_since(changes, count, tolerance);
+    while (is_of_means && fabs(changes[since]) <= tolerance) {
+        since++;
     }
     return iteration[since < 0 ? 0 : since];
 }

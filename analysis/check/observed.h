@@ -31,12 +31,12 @@ typedef struct ana_observed {
     int rank_count;  // of the machine, as far as plans name them
     int stage_count; // largest over the plans
     int sample_count;
-    int *sample_of;               // [iteration_count] its sample, ascending; -1: it is none
-    int64_t *work_ns;             // [sample_count][rank_count] -1: the rank played nothing
-    const int64_t *trace_work_ns; // [sample_count] all work of an iteration of a trace; else NULL
-    bool is_of_work;              // some iterations of the trace have no ops: their length is their
-                                  // work
-    bool has_op_times;            // false: an older version recorded the run
+    int *sample_of;            // [iteration_count] its sample, ascending; -1: it is none
+    int64_t *work_ns;          // [sample_count][rank_count] -1: the rank played nothing
+    int64_t *trace_work_ns;    // [sample_count] all work of an iteration of a trace; else NULL
+    bool is_of_work;           // some iterations of the trace have no ops: their length is their
+                               // work
+    bool has_op_times;         // false: an older version recorded the run
     int64_t *op_ns;            // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
     int64_t *travel_ns;        // likewise, of awaited messages; -1: none was awaited
     const int64_t *peak_bytes; // [rank_count], or NULL: not known

@@ -14,7 +14,6 @@ typedef struct reading {
     trace_info info;
     arena *memory;
     ana_observed *observed;
-    int64_t *trace_work_ns;
     error_message *err;
 } reading;
 
@@ -47,7 +46,7 @@ static void take_plan(const reading *at, const bal_plan *plan)
 }
 
 /// Room for all samples.
-static void carve(reading *at)
+static void carve(const reading *at)
 {
     ana_observed *observed = at->observed;
     arena *memory = at->memory;
@@ -60,8 +59,7 @@ static void carve(reading *at)
         arena_array(memory, samples * (size_t)observed->rank_count, sizeof *observed->work_ns);
     observed->op_ns = arena_array(memory, cells, sizeof *observed->op_ns);
     observed->travel_ns = arena_array(memory, cells, sizeof *observed->travel_ns);
-    observed->trace_work_ns = at->trace_work_ns =
-        arena_array(memory, samples, sizeof *at->trace_work_ns);
+    observed->trace_work_ns = arena_array(memory, samples, sizeof *observed->trace_work_ns);
     memset(observed->op_ns, -1, cells * sizeof *observed->op_ns);
     memset(observed->travel_ns, -1, cells * sizeof *observed->travel_ns);
     observed->has_op_times = true;
@@ -124,7 +122,7 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
         return error_set(at->err, STATUS_INVALID, "%s: iteration %d takes no time",
                          at->observed->source, iteration);
     }
-    at->trace_work_ns[sample] = work_ns;
+    at->observed->trace_work_ns[sample] = work_ns;
     at->observed->is_of_work = at->observed->is_of_work || count == 0;
     at->observed->sample_of[sample] = sample;
     at->observed->iterations[sample] = (trace_run_iteration){
@@ -132,7 +130,7 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
     return STATUS_OK;
 }
 
-static status read_samples(reading *at)
+static status read_samples(const reading *at)
 {
     ana_observed *observed = at->observed;
     arena *scratch = arena_within(at->memory, 1 << 16);
