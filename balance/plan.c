@@ -257,7 +257,11 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
         bal_order_write(plan->order, writer);
     }
     json_put_int64(writer, "microbatches", plan->microbatch_count);
-    json_put_int_array(writer, "stage_ranks", plan->stage_ranks, plan->rank_count);
+    json_put_array(writer, "stage_ranks");
+    for (int place = 0; place < plan->rank_count; place++) {
+        json_put_int64(writer, NULL, plan->stage_ranks != NULL ? plan->stage_ranks[place] : place);
+    }
+    json_end_array(writer);
     json_put_int64(writer, "data_parallel", plan->data_parallel);
     json_put_bool(writer, "embedding", plan->embedding);
     json_put_bool(writer, "head", plan->head);

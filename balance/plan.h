@@ -33,7 +33,8 @@ typedef struct bal_plan {
 /// is then untouched.
 status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_message *err);
 
-/// Writes a plan so that bal_plan_read reads it back the same.
+/// Writes a plan so that bal_plan_read reads it back the same. Without stage_ranks (NULL) they are
+/// in order.
 void bal_plan_write(const bal_plan *plan, json_writer *writer);
 
 /// Writes the order of every rank as plans and `dynmo schedule` show it: [["F0","F1&BW0",...],...].

@@ -172,16 +172,11 @@ static ana_iteration_names names_of(const ana_diagnosis *of)
 static void print_kept_plan(const ana_diagnosis *of, text_buffer *out)
 {
     const ana_setup *setup = of->setup;
-    int ranks[BAL_RANKS_MAX];
-    for (int rank = 0; rank < setup->stage_count; rank++) {
-        ranks[rank] = rank;
-    }
     const bal_plan plan = {.first_layer = of->kept_first_layer,
                            .rank_count = setup->stage_count,
                            .chunk_count = 1,
                            .schedule = setup->study->run.schedule,
                            .microbatch_count = setup->microbatch_count,
-                           .stage_ranks = ranks,
                            .data_parallel = 1,
                            .embedding = setup->embedding,
                            .head = setup->head};

@@ -440,17 +440,11 @@ static bal_plan plan_of(const plan_run *run)
                       .first_stage_whole = problem->layers.first_stage_whole};
 }
 
-/// Writes a plan whose ranks are those of the cluster.
-static status write_plan(bal_plan plan, const char *path, arena *memory, error_message *err)
+static status write_plan(const bal_plan *plan, const char *path, arena *memory, error_message *err)
 {
-    int *ranks = arena_array(memory, (size_t)plan.rank_count, sizeof *ranks);
-    for (int rank = 0; rank < plan.rank_count; rank++) {
-        ranks[rank] = rank;
-    }
-    plan.stage_ranks = ranks;
     text_buffer out = {.memory = memory};
     json_writer writer = json_writer_init(&out);
-    bal_plan_write(&plan, &writer);
+    bal_plan_write(plan, &writer);
     text_append(&out, "\n");
     return file_write(path, out.bytes, out.length, err);
 }
@@ -485,7 +479,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
         plan = plan_of(&run);
     }
     const char *path = cli_value(arguments, "--output");
-    if (path != NULL) TRY(write_plan(plan, path, memory, err));
+    if (path != NULL) TRY(write_plan(&plan, path, memory, err));
     if (run.is_joint) return STATUS_OK;
     (cli_has(arguments, "--json") ? write_json : write_text)(&run, out);
     return STATUS_OK;

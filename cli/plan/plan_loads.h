@@ -54,7 +54,7 @@ status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
 ///
 /// @param problem layers and ranks; microbatch_count as given
 /// @param chunks  0: whichever number is better
-/// @param plan    out: what was found, in memory; its stage_ranks are the caller's
+/// @param plan    out: what was found, in memory, without stage_ranks
 /// @return STATUS_INVALID naming an option that does not go with it; what bal_joint_search refuses
 status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem, int chunks,
                       arena *memory, text_buffer *out, bal_plan *plan, error_message *err);
