@@ -1,4 +1,5 @@
 /// The reader of profiler traces: what it slices, what it passes over, what it refuses.
+#include "base/file.h"
 #include "base/text.h"
 #include "tests/test.h"
 #include "traces/import/json_stream.h"
@@ -6,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /// A trace in memory and its reader.
 static struct {
     trace_stream *input;
     trace_json_stream *json;
-    trace_json_item item;
+    const trace_json_item *item;
 } trace;
 
 static void open_selected(const char *text, size_t length, trace_json_is_wanted *is_wanted,
@@ -38,8 +40,8 @@ static status read_all(int *events)
     *events = 0;
     for (;;) {
         const status result = trace_json_next(trace.json, &trace.item, &why);
-        if (result != STATUS_OK || trace.item.kind == TRACE_JSON_END) return result;
-        *events += trace.item.kind == TRACE_JSON_EVENT;
+        if (result != STATUS_OK || trace.item->kind == TRACE_JSON_END) return result;
+        *events += trace.item->kind == TRACE_JSON_EVENT;
     }
 }
 
@@ -57,11 +59,11 @@ static void expect_events(const char *text, int event_count, int malformed_count
     open_bytes(text, strlen(text));
     require(read_all(&events));
     assert_int_equal(events, event_count);
-    assert_int_equal(trace.item.malformed_count, malformed_count);
+    assert_int_equal(trace.item->malformed_count, malformed_count);
     close_trace();
 }
 
-static bool is_kernel(void *context, const trace_json_event *event)
+static bool is_kernel(void *context, trace_json_event *event)
 {
     ++*(int *)context;
     return trace_json_equals(event->category, "kernel");
@@ -79,15 +81,15 @@ TEST(events_that_are_not_wanted_are_passed_over_and_counted)
     open_selected(text, sizeof text - 1, is_kernel, &asked);
 
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_true(trace_json_equals(trace.item.event.name, "k"));
-    assert_int_equal(trace.item.event.index, 1);
-    assert_int_equal(trace.item.event.duration.length, 1);
+    assert_true(trace_json_equals(trace.item->event.name, "k"));
+    assert_int_equal(trace.item->event.index, 1);
+    assert_int_equal(trace.item->event.duration.length, 1);
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_int_equal(trace.item.event.index, 2);
-    assert_null(trace.item.event.name.bytes);
+    assert_int_equal(trace.item->event.index, 2);
+    assert_null(trace.item->event.name.bytes);
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_int_equal(trace.item.kind, TRACE_JSON_END);
-    assert_int_equal(trace.item.event_count, 5);
+    assert_int_equal(trace.item->kind, TRACE_JSON_END);
+    assert_int_equal(trace.item->event_count, 5);
     assert_int_equal(asked, 5);
     close_trace();
 }
@@ -99,22 +101,22 @@ TEST(members_and_events_come_in_file_order)
     open_bytes(text, sizeof text - 1);
 
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_int_equal(trace.item.kind, TRACE_JSON_MEMBER);
-    assert_true(trace_json_equals(trace.item.key, "a"));
+    assert_int_equal(trace.item->kind, TRACE_JSON_MEMBER);
+    assert_true(trace_json_equals(trace.item->key, "a"));
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_int_equal(trace.item.kind, TRACE_JSON_EVENT);
-    assert_true(trace_json_equals(trace.item.event.phase, "X"));
-    assert_int_equal(trace.item.event.ts.length, 3);
+    assert_int_equal(trace.item->kind, TRACE_JSON_EVENT);
+    assert_true(trace_json_equals(trace.item->event.phase, "X"));
+    assert_int_equal(trace.item->event.ts.length, 3);
     int64_t correlation = 0;
     assert_true(
-        trace_json_int64(trace_json_find(trace.item.event.args, "correlation"), &correlation));
+        trace_json_int64(trace_json_find(trace.item->event.args, "correlation"), &correlation));
     assert_int_equal(correlation, 7);
-    assert_null(trace_json_find(trace.item.event.args, "none").bytes);
-    assert_null(trace.item.event.name.bytes);
+    assert_null(trace_json_find(trace.item->event.args, "none").bytes);
+    assert_null(trace.item->event.name.bytes);
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_true(trace_json_equals(trace.item.key, "b"));
+    assert_true(trace_json_equals(trace.item->key, "b"));
     assert_ok(trace_json_next(trace.json, &trace.item, NULL));
-    assert_int_equal(trace.item.kind, TRACE_JSON_END);
+    assert_int_equal(trace.item->kind, TRACE_JSON_END);
     close_trace();
 }
 
@@ -265,6 +267,74 @@ TEST(a_malformed_event_on_a_shared_line_ends_the_reading)
     expect_refused("{\"traceEvents\":[{\"name\":\"a\"b\"},{}]}",
                    "t.json: byte 16: event 0 is malformed, and events are not one below the other, "
                    "so that reading cannot go on after it");
+}
+
+/// Some megabytes: short events, long ones, malformed ones of which one is larger than a batch.
+static void write_large(text_buffer *text)
+{
+    text_append(text, "{\"a\": 1, \"traceEvents\": [");
+    for (int number = 0; number < 40000; number++) {
+        const bool is_bad = number % 997 == 996;
+        text_format(text, "%s\n  {\"ts\":%d,\"name\":\"%s", number > 0 ? "," : "", number,
+                    is_bad ? "a\"b" : "a");
+        const int length = number == 19939 ? 1 << 21 : number % 10000 < 5000 ? 0 : number % 500;
+        text_format(text, "%*s\"}", length, "");
+    }
+    text_append(text, "\n  ]}\n");
+}
+
+/// A hash of what is read of the trace to its end, or to its failure.
+static uint64_t hash_of_trace(status *result)
+{
+    uint64_t hash = FILE_HASH_START;
+    while ((*result = trace_json_next(trace.json, &trace.item, &why)) == STATUS_OK) {
+        const trace_json_event *event = &trace.item->event;
+        if (trace.item->kind == TRACE_JSON_END) break;
+        if (trace.item->kind != TRACE_JSON_EVENT) continue;
+        hash = file_hash(hash, &event->index, sizeof event->index);
+        hash = file_hash(hash, event->ts.bytes, event->ts.length);
+        hash = file_hash(hash, event->name.bytes, event->name.length);
+    }
+    return hash;
+}
+
+static void open_file(const char *path)
+{
+    assert_ok(trace_stream_open(path, &trace.input, &why));
+    trace.json = trace_json_open(trace.input, "t.json", NULL, NULL);
+}
+
+TEST(a_file_that_is_scanned_ahead_says_what_its_bytes_say)
+{
+    char path[64];
+    text_buffer text = {0};
+    snprintf(path, sizeof path, "%s/dynmo-test-XXXXXX", P_tmpdir);
+    const int file = mkstemp(path);
+    write_large(&text);
+    assert_true(file >= 0 && write(file, text.bytes, text.length) == (ssize_t)text.length);
+    // The whole, and cut within the last event.
+    for (size_t cut = 0; cut <= 10; cut += 10) {
+        status of_bytes = STATUS_OK;
+        status of_file = STATUS_OK;
+        assert_int_equal(ftruncate(file, (off_t)(text.length - cut)), 0);
+        open_bytes(text.bytes, text.length - cut);
+        const uint64_t hash = hash_of_trace(&of_bytes);
+        if (cut == 0) assert_int_equal(trace.item->malformed_count, 40);
+        close_trace();
+        open_file(path);
+        assert_true(hash == hash_of_trace(&of_file));
+        assert_int_equal(of_bytes, cut == 0 ? STATUS_OK : STATUS_FORMAT);
+        assert_int_equal(of_file, of_bytes);
+        if (cut == 0) assert_int_equal(trace.item->event_count, 40000);
+        close_trace();
+    }
+    // Nobody wants the rest.
+    open_file(path);
+    assert_ok(trace_json_next(trace.json, &trace.item, &why));
+    close_trace();
+    close(file);
+    unlink(path);
+    text_free(&text);
 }
 
 int main(void)

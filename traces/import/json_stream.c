@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -10,6 +11,12 @@
 #endif
 
 enum { KEY_BYTES = 8 }; // that tell the members of an event apart
+
+/// Batches are large, as waking a thread takes longer than scanning a few events.
+enum { BATCH_COUNT = 3, BATCH_ITEMS = 1 << 12 };
+
+/// Beside those of status.h: the batch has items, and no more of them fit into it.
+static const status BATCH_IS_FULL = STATUS_COUNT;
 
 /// Where a scan stands. MORE: the bytes end before the value does.
 typedef enum scan_result { SCAN_OK, SCAN_MORE, SCAN_BAD } scan_result;
@@ -21,24 +28,52 @@ typedef struct scan {
 
 typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER } part;
 
+/// Items, and the bytes that they are slices of.
+typedef struct batch {
+    char *bytes;            // [TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES]; NULL: unused so far
+    trace_json_item *items; // [BATCH_ITEMS]
+    int count;
+    status result; // of what comes after the items
+    error_message err;
+} batch;
+
 struct trace_json_stream {
     trace_stream *input;
     const char *name;
     trace_json_is_wanted *is_wanted; // NULL: all are
     void *context;                   // of is_wanted
-    char *buffer;                    // [TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES]
-    size_t begin;                    // of what is not yet taken
-    size_t filled;                   // bytes in buffer
-    int64_t before;                  // bytes of the file before buffer[0]
-    bool at_end;                     // the input has no more
+
+    // Of who scans:
+    batch *to;
+    char *buffer;   // that of to
+    size_t begin;   // of what is not yet taken
+    size_t filled;  // bytes in buffer
+    int64_t before; // bytes of the file before buffer[0]
+    bool at_end;    // the input has no more
     part part;
     bool is_array; // the events are the outermost value
     bool is_first; // no member, or no event, was taken yet
     bool has_events;
     bool has_indentation; // the first event begins a line, after that many blanks
     size_t indentation;
+    bool is_lost; // after a malformed event, before the place to go on at
+    bool is_over; // the end or a failure was found
     int64_t event_count;
     int64_t malformed_count;
+
+    // Of who takes:
+    const batch *now; // NULL: none yet
+    int at;           // in now
+
+    // Of both; a batch belongs to who takes it from scanned to taken.
+    batch batches[BATCH_COUNT];
+    bool is_ahead; // a thread scans
+    pthread_t scanner;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t moved;
+    int64_t scanned;
+    int64_t taken;
+    bool is_closing;
 };
 
 static inline bool is_blank(char byte)
@@ -132,7 +167,7 @@ static inline bool is_of_word(unsigned char byte)
 {
     // A bit per byte: + - . 0-9, then A-Z a-z.
     static const uint64_t words[4] = {UINT64_C(0x03ff680000000000), UINT64_C(0x07fffffe07fffffe)};
-    return (byte >= '0' && byte <= '9') || (words[byte >> 6] >> (byte & 63) & 1) != 0;
+    return (words[byte >> 6] >> (byte & 63) & 1) != 0;
 }
 
 /// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
@@ -250,11 +285,12 @@ static inline scan_result skip_value(scan *text)
     return result;
 }
 
-/// Passes over a byte that has no blanks around it, as most writers put colons and commas.
+/// Passes over a byte that has no blanks around it, as most writers put colons and commas. The byte
+/// at the end of a scan is no such byte: a terminator, or what follows a container.
 static inline bool skip_tight(scan *text, char byte)
 {
-    const bool is_tight = text->end - text->at > 1 && *text->at == byte && text->at[1] > ' ';
-    if (is_tight) text->at++;
+    const bool is_tight = *text->at == byte && text->at[1] > ' ';
+    text->at += is_tight;
     return is_tight;
 }
 
@@ -374,20 +410,50 @@ trace_json_stream *trace_json_open(trace_stream *input, const char *name,
     trace_json_stream *opened = memory_array(1, sizeof *opened);
     *opened = (trace_json_stream){
         .input = input, .name = name, .is_wanted = is_wanted, .context = context, .is_first = true};
-    opened->buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
+    pthread_mutex_init(&opened->lock, NULL);
+    pthread_cond_init(&opened->moved, NULL);
     return opened;
 }
 
 void trace_json_close(trace_json_stream *json)
 {
     if (json == NULL) return;
-    free(json->buffer);
+    pthread_mutex_lock(&json->lock);
+    json->is_closing = true;
+    pthread_cond_signal(&json->moved);
+    pthread_mutex_unlock(&json->lock);
+    if (json->is_ahead) pthread_join(json->scanner, NULL);
+    pthread_cond_destroy(&json->moved);
+    pthread_mutex_destroy(&json->lock);
+    for (int each = 0; each < BATCH_COUNT; each++) {
+        free(json->batches[each].bytes);
+        free(json->batches[each].items);
+    }
     free(json);
+}
+
+/// Makes to the batch that is scanned; it begins with what is not yet taken.
+static void begin_batch(trace_json_stream *json, batch *to)
+{
+    const size_t left = json->filled - json->begin;
+    if (to->bytes == NULL) {
+        to->bytes = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
+        to->items = memory_array(BATCH_ITEMS, sizeof *to->items);
+    }
+    if (left > 0) memcpy(to->bytes, json->buffer + json->begin, left);
+    to->bytes[left] = '\0';
+    to->count = 0;
+    json->before += (int64_t)json->begin;
+    json->to = to;
+    json->buffer = to->bytes;
+    json->begin = 0;
+    json->filled = left;
 }
 
 void trace_json_give(trace_json_stream *json, const char *bytes, size_t length)
 {
     assert(length <= TRACE_JSON_ITEM_BYTES_MAX);
+    begin_batch(json, &json->batches[BATCH_COUNT - 1]); // before the first
     memcpy(json->buffer, bytes, length);
     json->filled = length;
 }
@@ -411,10 +477,11 @@ static status truncated(const trace_json_stream *json, error_message *err, const
                      json->name, json->before + (int64_t)json->filled, inside);
 }
 
-/// Moves what is not yet taken to the front and reads after it, until the buffer is full or the
-/// input ends. Reading in large pieces keeps the repeated scan of a cut event rare.
+/// Moves what is not yet taken to the front and reads after it, until the batch is full or the
+/// input ends. The items of a batch stay where they are: it takes no more.
 static status fill(trace_json_stream *json, error_message *err)
 {
+    if (json->to->count > 0) return BATCH_IS_FULL;
     memmove(json->buffer, json->buffer + json->begin, json->filled - json->begin);
     json->before += (int64_t)json->begin;
     json->filled -= json->begin;
@@ -426,6 +493,7 @@ static status fill(trace_json_stream *json, error_message *err)
         json->filled += count;
         json->at_end = count == 0;
     }
+    json->buffer[json->filled] = '\0';
     return STATUS_OK;
 }
 
@@ -589,8 +657,8 @@ static scan_result line_is_boundary(const trace_json_stream *json, scan text, bo
     return SCAN_OK;
 }
 
-/// After a malformed event: goes to the next line at which reading can go on.
-static status resynchronise(trace_json_stream *json, error_message *err)
+/// At a malformed event, which is passed over.
+static status begin_resynchronising(trace_json_stream *json, error_message *err)
 {
     if (!json->has_indentation) {
         return error_set(err, STATUS_FORMAT,
@@ -598,10 +666,18 @@ static status resynchronise(trace_json_stream *json, error_message *err)
                          "not one below the other, so that reading cannot go on after it",
                          json->name, position(json), json->event_count);
     }
+    json->is_first = true;
+    json->is_lost = true;
     json->malformed_count++;
     json->event_count++;
     json->begin++;
-    for (;;) {
+    return STATUS_OK;
+}
+
+/// Goes to the next line at which reading can go on.
+static status resynchronise(trace_json_stream *json, error_message *err)
+{
+    while (json->is_lost) {
         scan text = scan_here(json);
         while (text.at < text.end &&
                (text.at = memchr(text.at, '\n', (size_t)(text.end - text.at))) != NULL) {
@@ -611,6 +687,7 @@ static status resynchronise(trace_json_stream *json, error_message *err)
             if (is_boundary) {
                 text.at++;
                 take(json, &text);
+                json->is_lost = false;
                 return STATUS_OK;
             }
             text.at++;
@@ -620,12 +697,14 @@ static status resynchronise(trace_json_stream *json, error_message *err)
         if (is_full(json)) json->begin++; // a megabyte of blanks; no line of a trace
         TRY(fill(json, err));
     }
+    return STATUS_OK;
 }
 
 static status next_event(trace_json_stream *json, trace_json_item *item, bool *found,
                          error_message *err)
 {
     char byte = 0;
+    TRY(resynchronise(json, err));
     TRY(peek(json, &byte, err));
     if (byte == ',' && !json->is_first) {
         json->begin++;
@@ -650,9 +729,8 @@ static status next_event(trace_json_stream *json, trace_json_item *item, bool *f
             json->is_first ? scan_event(json, text, &item->event, &after, found) : SCAN_BAD;
         if (result == SCAN_MORE && is_full(json)) result = SCAN_BAD;
         if (result == SCAN_BAD) {
-            json->is_first = true;
             *found = false;
-            return resynchronise(json, err);
+            return begin_resynchronising(json, err);
         }
         if (result == SCAN_OK) {
             json->begin = (size_t)(after - json->buffer);
@@ -680,11 +758,12 @@ static status end_document(trace_json_stream *json, trace_json_item *item, bool 
     item->kind = TRACE_JSON_END;
     item->event_count = json->event_count;
     item->malformed_count = json->malformed_count;
+    json->is_over = true;
     *found = true;
     return STATUS_OK;
 }
 
-status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err)
+static status scan_item(trace_json_stream *json, trace_json_item *item, error_message *err)
 {
     bool found = false;
     while (!found) {
@@ -703,6 +782,79 @@ status trace_json_next(trace_json_stream *json, trace_json_item *item, error_mes
             break;
         }
     }
+    return STATUS_OK;
+}
+
+/// Scans into the next batch of the ring, which begins with what the one before it left.
+static void scan_batch(trace_json_stream *json)
+{
+    batch *to = &json->batches[json->scanned % BATCH_COUNT];
+    begin_batch(json, to);
+    do {
+        to->result = scan_item(json, &to->items[to->count], &to->err);
+        to->count += to->result == STATUS_OK;
+    } while (to->result == STATUS_OK && !json->is_over && to->count < BATCH_ITEMS);
+    if (to->result == BATCH_IS_FULL) to->result = STATUS_OK;
+    json->is_over = json->is_over || to->result != STATUS_OK;
+}
+
+/// Waits until one of the batches is free; false: nobody wants it any more.
+static bool wait_for_room(trace_json_stream *json)
+{
+    pthread_mutex_lock(&json->lock);
+    while (!json->is_closing && json->scanned - json->taken == BATCH_COUNT) {
+        pthread_cond_wait(&json->moved, &json->lock);
+    }
+    const bool goes_on = !json->is_closing;
+    pthread_mutex_unlock(&json->lock);
+    return goes_on;
+}
+
+static void *scan_ahead(void *context)
+{
+    trace_json_stream *json = context;
+    while (!json->is_over && wait_for_room(json)) {
+        scan_batch(json);
+        pthread_mutex_lock(&json->lock);
+        json->scanned++;
+        pthread_cond_signal(&json->moved);
+        pthread_mutex_unlock(&json->lock);
+    }
+    return NULL;
+}
+
+/// Goes to the next batch, which is scanned here where no thread can.
+static void next_batch(trace_json_stream *json)
+{
+    pthread_mutex_lock(&json->lock);
+    if (json->now != NULL) {
+        json->taken++;
+    } else if (trace_stream_is_file(json->input)) {
+        json->is_ahead = pthread_create(&json->scanner, NULL, scan_ahead, json) == 0;
+    }
+    pthread_cond_signal(&json->moved);
+    while (json->is_ahead && json->scanned == json->taken) {
+        pthread_cond_wait(&json->moved, &json->lock);
+    }
+    if (!json->is_ahead) {
+        scan_batch(json);
+        json->scanned++;
+    }
+    json->now = &json->batches[json->taken % BATCH_COUNT];
+    json->at = 0;
+    pthread_mutex_unlock(&json->lock);
+}
+
+status trace_json_next(trace_json_stream *json, const trace_json_item **item, error_message *err)
+{
+    while (json->now == NULL || json->at == json->now->count) {
+        if (json->now != NULL && json->now->result != STATUS_OK) {
+            if (err != NULL) *err = json->now->err;
+            return json->now->result;
+        }
+        next_batch(json);
+    }
+    *item = &json->now->items[json->at++];
     return STATUS_OK;
 }
 

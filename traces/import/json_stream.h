@@ -36,6 +36,7 @@ typedef struct trace_json_event {
     trace_json_slice ts;
     trace_json_slice duration;
     trace_json_slice args;
+    int kind; // as trace_json_is_wanted set it; 0
 } trace_json_event;
 
 typedef enum trace_json_kind {
@@ -44,7 +45,7 @@ typedef enum trace_json_kind {
     TRACE_JSON_END
 } trace_json_kind;
 
-/// What was found; slices are borrowed until the next call.
+/// What was found.
 typedef struct trace_json_item {
     trace_json_kind kind;
     trace_json_event event;
@@ -56,11 +57,13 @@ typedef struct trace_json_item {
 
 typedef struct trace_json_stream trace_json_stream;
 
-/// Which events are wanted; asked once the phase, category and name of an event are known, or it
-/// has no more members.
-typedef bool trace_json_is_wanted(void *context, const trace_json_event *event);
+/// Which events are wanted, and of which kind they are; asked once the phase, category and name of
+/// an event are known, or it has no more members. Asked ahead, from another thread.
+typedef bool trace_json_is_wanted(void *context, trace_json_event *event);
 
-/// @param input     borrowed until close
+/// Where the input is a file, a thread scans it some batches ahead of trace_json_next.
+///
+/// @param input     borrowed until close; not to be touched between the first item and the last
 /// @param name      of the file, for messages; borrowed until close
 /// @param is_wanted NULL: all events are. Others are passed over; of what stands in them after
 ///                  those three members only brackets and strings are looked at, which is several
@@ -75,16 +78,17 @@ void trace_json_close(trace_json_stream *json); ///< NULL is allowed
 /// opening.
 void trace_json_give(trace_json_stream *json, const char *bytes, size_t length);
 
-/// Finds the next event or member. The outermost value is an object with "traceEvents", or the
-/// array of events itself.
+/// Finds the next event or member; not after the end or a failure. The outermost value is an object
+/// with "traceEvents", or the array of events itself.
 ///
 /// A malformed event, as one with a quote inside a name, is passed over and counted: reading goes
 /// on at the next line that is indented like the first event and begins with '{', or that closes
 /// the array. Where events are not one below the other, there is no such place.
 ///
+/// @param item out: borrowed until the next call, as its slices are
 /// @return STATUS_FORMAT naming file and byte: no JSON, empty, ends early (a truncated file), no
 ///         traceEvents, a malformed event without a place to go on at; what trace_stream_read says
-status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err);
+status trace_json_next(trace_json_stream *json, const trace_json_item **item, error_message *err);
 
 /// The member key of an object; bytes NULL if object is none or has no such member.
 trace_json_slice trace_json_find(trace_json_slice object, const char *key);

@@ -24,7 +24,6 @@ typedef struct reader {
     trace_recording *recording;
     kineto_collector collector;
     reading_pass pass;
-    kineto_kind kind;       // of the event at hand
     bool has_sequences;     // they were read
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
@@ -159,15 +158,15 @@ static kineto_kind kind_of_flow(const trace_json_event *event)
 }
 
 /// What read_event reads; notes its kind.
-static bool is_event_wanted(void *context, const trace_json_event *event)
+static bool is_event_wanted(void *context, trace_json_event *event)
 {
-    reader *reading = context;
+    const reader *reading = context;
     const bool is_complete = trace_json_equals(event->phase, "X");
     kineto_kind kind = is_complete ? kind_of(event->category) : kind_of_flow(event);
     if (reading->pass != PASS_ALL) return kind == KINETO_OPERATOR;
     if (kind == KINETO_UNKNOWN) kind = kind_of_python(event);
     if (kind == KINETO_OPERATOR) kind = is_autograd(event) ? KINETO_BACKWARD : KINETO_OTHER;
-    reading->kind = kind;
+    event->kind = (int)kind;
     return kind != KINETO_OTHER;
 }
 
@@ -243,17 +242,18 @@ static status read_operator(reader *reading, const trace_json_event *event, erro
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)
 {
     if (reading->pass != PASS_ALL) return read_operator(reading, event, err);
-    switch (reading->kind) {
+    const kineto_kind kind = (kineto_kind)event->kind;
+    switch (kind) {
     case KINETO_SOURCE:
     case KINETO_TARGET:
-        return read_moment(reading, event, reading->kind, event->id, err);
+        return read_moment(reading, event, kind, event->id, err);
     case KINETO_LAUNCH:
         return read_moment(reading, event, KINETO_LAUNCH,
                            trace_json_find(event->args, "correlation"), err);
     case KINETO_WORK:
         return read_work(reading, event, err);
     default:
-        return read_stretch(reading, event, reading->kind, err);
+        return read_stretch(reading, event, kind, err);
     }
 }
 
@@ -299,18 +299,18 @@ static status read_member(reader *reading, const trace_json_item *item, error_me
 static status read_items(reader *reading, trace_json_stream *json, error_message *err)
 {
     for (;;) {
-        trace_json_item item;
+        const trace_json_item *item = NULL;
         TRY(trace_json_next(json, &item, err));
-        switch (item.kind) {
+        switch (item->kind) {
         case TRACE_JSON_EVENT:
-            TRY(read_event(reading, &item.event, err));
+            TRY(read_event(reading, &item->event, err));
             break;
         case TRACE_JSON_MEMBER:
-            TRY(read_member(reading, &item, err));
+            TRY(read_member(reading, item, err));
             break;
         case TRACE_JSON_END:
-            reading->recording->event_count = item.event_count;
-            reading->recording->malformed_count = item.malformed_count;
+            reading->recording->event_count = item->event_count;
+            reading->recording->malformed_count = item->malformed_count;
             return STATUS_OK;
         }
     }

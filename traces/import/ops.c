@@ -316,15 +316,14 @@ static bool cells_of(const reading *from, const trace_json_event *event,
 
 static status read_events(reading *to, trace_json_stream *json, error_message *err)
 {
-    static const trace_json_slice none = {0};
     char(*texts)[CELL_BYTES_MAX] = arena_array(to->memory, COLUMN_COUNT, CELL_BYTES_MAX);
-    trace_json_item item = {.event = {.args = none}};
     const char *cells[COLUMN_COUNT];
     for (;;) {
+        const trace_json_item *item = NULL;
         TRY(trace_json_next(json, &item, err));
-        if (item.kind == TRACE_JSON_END) return STATUS_OK;
-        to->row = item.event.index;
-        if (item.kind != TRACE_JSON_EVENT || !cells_of(to, &item.event, texts, cells)) continue;
+        if (item->kind == TRACE_JSON_END) return STATUS_OK;
+        to->row = item->event.index;
+        if (item->kind != TRACE_JSON_EVENT || !cells_of(to, &item->event, texts, cells)) continue;
         TRY(take_op(to, cells, err));
     }
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 enum { BLOCK_BYTES = 1 << 16 };
@@ -76,6 +77,13 @@ status trace_stream_open_bytes(const char *name, const void *bytes, size_t lengt
     *stream = stream_create(name);
     (*stream)->file = fmemopen((void *)bytes, length, "rb");
     return (*stream)->file != NULL ? STATUS_OK : no_memory(name, NULL);
+}
+
+bool trace_stream_is_file(const trace_stream *stream)
+{
+    struct stat found;
+    const int file = fileno(stream->file); // -1: bytes in memory
+    return file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode);
 }
 
 /// Eight bytes, the same number on every machine.

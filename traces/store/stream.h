@@ -24,6 +24,9 @@ bool trace_stream_is_gzip(const char *path);
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
                                trace_stream **stream);
 
+/// Whether it is a file of a disk, which never waits for a writer.
+bool trace_stream_is_file(const trace_stream *stream);
+
 /// Reads up to capacity bytes.
 ///
 /// @param count out: at least 1, or 0 at the end

@@ -15,7 +15,7 @@
 
 /// Rows that a writer holds, which then go into the store at once. An iteration is one value there:
 /// one that comes again is read, completed and replaced.
-enum { HELD_ROWS_MAX = 1 << 15 };
+enum { HELD_ROWS_MAX = 1 << 14 };
 
 /// The loads of an iteration.
 typedef struct held_loads {
