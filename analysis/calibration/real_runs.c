@@ -21,6 +21,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_KERNELS] = {"kernels"},
     [ANA_REAL_LOSS] = {"loss"},
     [ANA_REAL_BLOCKING_LAUNCHES] = {"blocking_launches"},
+    [ANA_REAL_GRADIENT_BYTES] = {"gradient_bytes"},
     [ANA_REAL_RECOMPUTE] = {"recompute"},
     [ANA_REAL_DROPOUT] = {"dropout"},
     [ANA_REAL_GLOBAL_BATCH] = {"global_batch", "global batch", "gbs"},

@@ -103,8 +103,8 @@ const cli_command cli_command_validate = {
         "Columns, in any order, each of which may be absent or empty: model (shipped name or "
         "config.json), or layers, hidden_size, attention_heads, vocabulary, dropout of a GPT; "
         "hardware, gpus, gpus_per_node, precision, attention (fused, flash-2 or unfused), "
-        "blocking_launches, "
-        "recompute (as in a study), global_batch or microbatches, microbatch, sequence, tp, pp, "
+        "blocking_launches, gradient_bytes, recompute (as in a study), "
+        "global_batch or microbatches, microbatch, sequence, tp, pp, "
         "vp, cp, ep, etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, expert_overlap, "
         "expert_deduplication, schedule, layers_per_stage; measured_ms, measured_s or "
         "tokens_per_s_per_gpu; measured_peak_bytes; group; case, a name whose words give sizes "
@@ -113,10 +113,9 @@ const cli_command cli_command_validate = {
     .details =
         "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
         "opened by their names: automodel, bloom-2022, dgxc-2025, llm-foundry, megatron-2021, "
-        "megatron-2022, megatron-bridge, nanotron, nemo-2024, simumax-b200, torchtitan. A run that "
-        "was measured "
-        "did fit, so that memory refuses none; a run that cannot be modelled is refused with its "
-        "reason and counted.",
+        "megatron-2022, megatron-bridge, mlperf, nanotron, nemo-2024, simumax-b200, torchtitan. A "
+        "run that was measured did fit, so that memory refuses none; a run that cannot be modelled "
+        "is refused with its reason and counted.",
     .options =
         {
             {"--columns", "COLUMN=NAME,...",
