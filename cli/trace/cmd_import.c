@@ -99,8 +99,9 @@ static void write_replay(const trace_replay *replay, bool keeps_gaps, text_buffe
                keeps_gaps ? "charged to ops:" : "left out of ops:", out);
     write_gaps(replay, replay->outside_ns, keeps_gaps ? "outside ops:" : "left out:", out);
     if (error_ratio >= -ERROR_RATIO_MAX && error_ratio <= ERROR_RATIO_MAX) return;
-    text_format(out, "warning: the replay is %+.1f %% off what was recorded, most by %s\n",
-                100 * error_ratio, main_cause(replay, keeps_gaps));
+    text_format(out, "warning: the replay is %+.1f %% off what was recorded, most by %s%s\n",
+                100 * error_ratio, main_cause(replay, keeps_gaps),
+                keeps_gaps ? "" : " (--gaps charge keeps it)");
 }
 
 static status read_gaps(const cli_arguments *arguments, trace_gaps *gaps, error_message *err)
@@ -429,7 +430,7 @@ static status report_csv(const cli_arguments *arguments, trace_store *store,
                          error_message *err)
 {
     trace_replay replay = {0};
-    TRY(trace_replay_of_store(store, stored, &replay, err));
+    TRY(trace_replay_of_store(store, stored->trace_id, &replay, err));
     if (cli_has(arguments, "--json")) {
         write_csv_json(stored, &replay, charges, out);
     } else {

@@ -39,7 +39,7 @@ only 1 of layers 0 to 1: the other ranks' files have the rest
 replay: 203 us, recorded 900 us: error -77.5 %; compute alone 203 us
 left out of ops: launch 99.9 us (11.1 %), exposed communication 7.25 us (0.8 %)
 left out: host 402 us (44.7 %), launch 42.0 us (4.7 %), waiting 136 us (15.1 %), work outside annotations 10.0 us (1.1 %)
-warning: the replay is -77.5 % off what was recorded, most by host" \
+warning: the replay is -77.5 % off what was recorded, most by host (--gaps charge keeps it)" \
     import kineto gpu.json -o g.db --name left --gaps leave
 
 ranks='{"rank":0,"device":"cuda","events":15,"malformed_events":0,"operations":4,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"without_launch":0,"linked_backwards":0,"has_backward":true,"clock_offset_ns":0,"clock_residual_ns":0},{"rank":1,"device":"cuda","events":13,"malformed_events":0,"operations":4,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"without_launch":0,"linked_backwards":0,"has_backward":true,"clock_offset_ns":-1000000,"clock_residual_ns":4000}'

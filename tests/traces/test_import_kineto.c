@@ -202,9 +202,10 @@ TEST(replays_cost_what_is_charged_unless_gaps_are_left)
         assert_int_equal(import.op_count, 10); // 8 of layers, 2 SEND_F
         // As stored: F of rank 1 at 20, 40-77 BW, 77-97, 97-134; then 134-164 on rank 0.
         trace_replay replay;
-        assert_int_equal(trace_replay_of_store(store, &info, &replay, NULL), STATUS_OK);
+        assert_int_equal(trace_replay_of_store(store, info.trace_id, &replay, NULL), STATUS_OK);
         assert_int_equal(replay.recorded_ns, 174000);
-        assert_int_equal(replay.replayed_ns, 164000);
+        assert_int_equal(replay.replayed_ns, 174000);
+        assert_int_equal(replay.charges_ns, 164000);
         assert_int_equal(replay.outside_ns[TRACE_GAP_WAITING], 66000);
         assert_int_equal(replay.outside_ns[TRACE_GAP_COMMUNICATION], 8000);
         assert_int_equal(replay.outside_ns[TRACE_GAP_HOST], 2000);

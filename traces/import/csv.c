@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "traces/import/annotation.h"
+#include "traces/import/import_kineto.h"
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
@@ -67,6 +68,7 @@ static const char *const key_names[KEY_COUNT] = {
 
 struct trace_csv {
     arena *memory;
+    trace_store *store;
     trace_writer *writer;
     trace_info info;
     int file_count;
@@ -96,7 +98,7 @@ status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **c
 {
     arena *memory = arena_create(1 << 12);
     trace_csv *begun = arena_array(memory, 1, sizeof *begun);
-    *begun = (trace_csv){.memory = memory, .info = *info};
+    *begun = (trace_csv){.memory = memory, .store = store, .info = *info};
     begun->info.source = TRACE_SOURCE_CSV;
     begun->info.times = TRACE_MEASURED;
     const status result = trace_writer_begin(store, &begun->info, &begun->writer, err);
@@ -387,10 +389,22 @@ static status put_summary(trace_csv *csv, error_message *err)
     return trace_writer_set_info(csv->writer, info, err);
 }
 
+/// What passes between ops, where gaps are charged: iterations last that much longer.
+static status put_outside(trace_csv *csv, error_message *err)
+{
+    trace_replay replay;
+    if (csv->info.gaps != TRACE_GAPS_CHARGE) return STATUS_OK;
+    TRY(trace_writer_flush(csv->writer, err));
+    TRY(trace_replay_of_store(csv->store, trace_writer_id(csv->writer), &replay, err));
+    if (replay.iteration_count == 0) return STATUS_OK;
+    return trace_replay_put_outside(&replay, replay.iteration_count, csv->writer, err);
+}
+
 status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err)
 {
     const int64_t finished_id = trace_writer_id(csv->writer);
-    const status summed = put_summary(csv, err);
+    status summed = put_summary(csv, err);
+    if (summed == STATUS_OK) summed = put_outside(csv, err);
     if (summed != STATUS_OK) {
         trace_csv_abort(csv);
         return summed;

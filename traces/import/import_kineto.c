@@ -293,10 +293,7 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
         TRY(trace_writer_put_input(writer, &import->recordings[rank].input, err));
     }
     if (keeps_gaps && import->iteration_count > 0) {
-        const int64_t outside_ns = import->replay.replayed_ns - import->replay.charges_ns;
-        char text[32];
-        snprintf(text, sizeof text, "%" PRId64, outside_ns / import->iteration_count);
-        TRY(trace_writer_put_note(writer, TRACE_NOTE_OUTSIDE, text, err));
+        TRY(trace_replay_put_outside(&import->replay, import->iteration_count, writer, err));
     }
     for (int64_t op = 0; op < import->op_count; op++) {
         TRY(trace_writer_put_op(writer, &import->ops[op], err));

@@ -15,6 +15,7 @@
 /// each for what it is charged, after the op before it on its rank and the op whose result it
 /// needs.
 typedef struct trace_replay {
+    int iteration_count; // that were replayed, of a store
     int64_t recorded_ns; // sum over iterations, of each from the first begin to the last end of its
                          // ranks
     int64_t replayed_ns;
@@ -76,10 +77,17 @@ void trace_import_replay(trace_import *import);
 enum { TRACE_REPLAYED_ITERATIONS_MAX = 64 };
 
 /// Plays the first TRACE_REPLAYED_ITERATIONS_MAX iterations of the ops that a store holds of a
-/// trace: replayed_ns with each op's wall time, compute_ns with its busy time.
+/// trace: replayed_ns with each op's wall time and what lies between ops, charges_ns with their
+/// wall time, compute_ns with their busy time alone.
 ///
 /// @param replay out: recorded_ns 0 where there are no ops. Gaps within ops are "host", those
 ///               between them "waiting" until another rank's result is there, from then on
 ///               "exposed communication", and "host" where it was there already
-status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
+status trace_replay_of_store(trace_store *store, int64_t trace_id, trace_replay *replay,
                              error_message *err);
+
+/// Notes in a trace that an iteration lasts longer than its ops: TRACE_NOTE_OUTSIDE.
+///
+/// @param iteration_count of the replay, at least 1
+status trace_replay_put_outside(const trace_replay *replay, int iteration_count,
+                                trace_writer *writer, error_message *err);

@@ -5,13 +5,16 @@
 #include "traces/store/catalog.h"
 #include "traces/store/op_table.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /// An op of a layer as it is played.
 typedef struct play {
-    int64_t producer;  // place of the op that it waits for; -1: none
-    int64_t before_ns; // from what came before it on its rank, or from its producer
+    int64_t producer;   // place of the op that it waits for; -1: none
+    int64_t before_ns;  // from what came before it on its rank
+    int64_t message_ns; // from its producer
     int64_t charge_ns;
     int64_t busy_ns;
     int64_t end_ns;   // -1: not played yet
@@ -71,7 +74,7 @@ static play prepare(const trace_import *import, const trace_op_index *index, con
     const bool has_waited = is_remote && producer->end_ns > op->begin_ns - window->before_ns;
     play made = {.producer = is_remote ? producer - import->ops : -1, .end_ns = -1};
     if (has_waited) {
-        made.before_ns = op->begin_ns > producer->end_ns ? op->begin_ns - producer->end_ns : 0;
+        made.message_ns = op->begin_ns > producer->end_ns ? op->begin_ns - producer->end_ns : 0;
     } else {
         made.producer = -1;
         if (is_part || producer != NULL || !lacks_producer(import, op))
@@ -89,13 +92,11 @@ static bool play_lane(lane *of, play *plays, play_mode mode, bool is_forced)
     const int64_t first = of->next;
     for (; of->next < of->end; of->next++) {
         play *each = &plays[of->next];
-        int64_t begin_ns = of->now_ns;
-        if (each->producer < 0) {
-            begin_ns += mode == PLAY_ALL ? each->before_ns : 0;
-        } else {
+        int64_t begin_ns = of->now_ns + (mode == PLAY_ALL ? each->before_ns : 0);
+        if (each->producer >= 0) {
             const play *producer = &plays[each->producer];
             if (producer->end_ns < 0 && !is_forced) break;
-            const int64_t there_ns = producer->end_ns + (mode == PLAY_ALL ? each->before_ns : 0);
+            const int64_t there_ns = producer->end_ns + (mode == PLAY_ALL ? each->message_ns : 0);
             if (there_ns > begin_ns) begin_ns = there_ns;
         }
         of->now_ns = begin_ns + (mode == PLAY_COMPUTE ? each->busy_ns : each->charge_ns);
@@ -241,7 +242,8 @@ static play stored_play(const trace_op_index *index, const trace_op *op, int64_t
 {
     const trace_op *producer = trace_op_producer(index, op);
     const bool is_remote = producer != NULL && producer->rank != op->rank;
-    const int64_t free_ns = *covered_ns == INT64_MIN ? op->begin_ns : *covered_ns;
+    const bool is_first = *covered_ns == INT64_MIN;
+    const int64_t free_ns = is_first ? op->begin_ns : *covered_ns;
     const int64_t begin_ns = op->begin_ns > free_ns ? op->begin_ns : free_ns;
     const int64_t wall_ns = op->end_ns > begin_ns ? op->end_ns - begin_ns : 0;
     play made = {.producer = -1, .end_ns = -1};
@@ -249,12 +251,14 @@ static play stored_play(const trace_op_index *index, const trace_op *op, int64_t
     if (is_remote) made.producer = producer - index->ops;
     made.charge_ns = wall_ns;
     made.busy_ns = op->busy_ns >= 0 ? op->busy_ns : wall_ns;
-    if (is_remote && producer->end_ns > free_ns) {
+    if (is_remote && (is_first || producer->end_ns > free_ns)) {
         const int64_t there_ns = producer->end_ns < begin_ns ? producer->end_ns : begin_ns;
-        replay->outside_ns[TRACE_GAP_WAITING] += there_ns - free_ns;
-        replay->outside_ns[TRACE_GAP_COMMUNICATION] += begin_ns - there_ns;
+        made.message_ns = begin_ns - there_ns;
+        if (!is_first) replay->outside_ns[TRACE_GAP_WAITING] += there_ns - free_ns;
+        if (!is_first) replay->outside_ns[TRACE_GAP_COMMUNICATION] += made.message_ns;
     } else {
-        replay->outside_ns[TRACE_GAP_HOST] += begin_ns - free_ns;
+        made.before_ns = begin_ns - free_ns;
+        replay->outside_ns[TRACE_GAP_HOST] += made.before_ns;
     }
     if (wall_ns > made.busy_ns) replay->charged_ns[TRACE_GAP_HOST] += wall_ns - made.busy_ns;
     if (begin_ns + wall_ns > *covered_ns) *covered_ns = begin_ns + wall_ns;
@@ -278,30 +282,43 @@ static void replay_stored(const trace_op *ops, int count, arena *scratch, trace_
         if (ops[op].begin_ns < first_ns) first_ns = ops[op].begin_ns;
         if (ops[op].end_ns > last_ns) last_ns = ops[op].end_ns;
     }
-    if (first_ns <= last_ns) {
-        replay->recorded_ns += last_ns - first_ns;
-        replay->rank_ns += (last_ns - first_ns) * lane_count;
-        replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
-        replay->compute_ns += play_lanes(lanes, lane_count, plays, PLAY_COMPUTE);
+    if (first_ns > last_ns) return;
+    for (int at = 0; at < lane_count; at++) {
+        const int64_t first = lanes[at].first;
+        if (plays[first].producer < 0) lanes[at].start_ns = ops[first].begin_ns - first_ns;
     }
+    replay->iteration_count++;
+    replay->recorded_ns += last_ns - first_ns;
+    replay->rank_ns += (last_ns - first_ns) * lane_count;
+    replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_ALL);
+    replay->charges_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
+    replay->compute_ns += play_lanes(lanes, lane_count, plays, PLAY_COMPUTE);
 }
 
-status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
+status trace_replay_of_store(trace_store *store, int64_t trace_id, trace_replay *replay,
                              error_message *err)
 {
     int iteration = -1;
     *replay = (trace_replay){0};
     for (int played = 0; played < TRACE_REPLAYED_ITERATIONS_MAX; played++) {
-        TRY(trace_next_sample(store, info->trace_id, iteration, &iteration, err));
+        TRY(trace_next_sample(store, trace_id, iteration, &iteration, err));
         if (iteration < 0) break;
         arena *memory = arena_create(1 << 16);
         trace_op *ops = NULL;
         int count = 0;
-        const status result =
-            trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
+        const status result = trace_ops(store, trace_id, iteration, memory, &ops, &count, err);
         if (result == STATUS_OK) replay_stored(ops, count, memory, replay);
         arena_destroy(memory);
         TRY(result);
     }
     return STATUS_OK;
+}
+
+status trace_replay_put_outside(const trace_replay *replay, int iteration_count,
+                                trace_writer *writer, error_message *err)
+{
+    const int64_t outside_ns = replay->replayed_ns - replay->charges_ns;
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, outside_ns / iteration_count);
+    return trace_writer_put_note(writer, TRACE_NOTE_OUTSIDE, text, err);
 }

@@ -412,8 +412,7 @@ static void drop_held(trace_writer *writer, bool keeps_current)
     writer->current = 0;
 }
 
-/// Puts all that is held into the store. What cannot be put is forgotten.
-static status flush(trace_writer *writer, error_message *err)
+status trace_writer_flush(trace_writer *writer, error_message *err)
 {
     status result = STATUS_OK;
     for (int each = 0; each < writer->held_count && result == STATUS_OK; each++) {
@@ -429,7 +428,7 @@ static status flush(trace_writer *writer, error_message *err)
 static status settle(trace_writer *writer, error_message *err)
 {
     if (!sql_is_due(writer->store, HELD_ROWS_MAX)) return STATUS_OK;
-    TRY(flush(writer, err));
+    TRY(trace_writer_flush(writer, err));
     return sql_batch_commit(writer->store, err);
 }
 
@@ -571,7 +570,7 @@ static status complete(trace_writer *writer, error_message *err)
     const int layer_count = layer_count_of(writer);
     const int microbatch_count = microbatch_count_of(writer);
     TRY(check_counts(writer, layer_count, microbatch_count, err));
-    TRY(flush(writer, err));
+    TRY(trace_writer_flush(writer, err));
     TRY(complete_layers(writer, layer_count, err));
     TRY(sql_write_once(writer->store, err,
                        "UPDATE trace SET status='complete', layer_count=?, microbatch_count=?,"
@@ -634,7 +633,7 @@ static status drop_part_of_iteration(trace_writer *writer, int64_t *iteration_co
 status trace_writer_keep(trace_writer *writer, error_message *err)
 {
     int64_t iteration_count = 0;
-    flush(writer, NULL); // a full disk may be why it ends
+    trace_writer_flush(writer, NULL); // a full disk may be why it ends
     status result = drop_part_of_iteration(writer, &iteration_count, err);
     if (result == STATUS_OK && iteration_count == 0) {
         trace_writer_abort(writer);

@@ -216,6 +216,9 @@ status trace_writer_put_op_name(trace_writer *writer, int name, const char *text
 status trace_writer_put_input(trace_writer *writer, const trace_input_file *file,
                               error_message *err);
 
+/// Makes all that was put readable through the store of the writer, before the trace is complete.
+status trace_writer_flush(trace_writer *writer, error_message *err);
+
 /// Keeps a key and a text beside the trace. A key that is there already gets the new text.
 status trace_writer_put_note(trace_writer *writer, const char *key, const char *text,
                              error_message *err);
