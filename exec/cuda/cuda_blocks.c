@@ -77,7 +77,7 @@ static status grow(exec_kernels *kernels, int **device, size_t *capacity, size_t
     *device = NULL;
     *capacity = 0;
     void *made = NULL;
-    TRY_CUDA(cudaMalloc(&made, room * sizeof(int)));
+    TRY_CUDA(cudaMallocAsync(&made, room * sizeof(int), kernels->table->stream(kernels)));
     *device = made;
     *capacity = room;
     return STATUS_OK;

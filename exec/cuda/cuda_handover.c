@@ -30,23 +30,23 @@ static void destroy_gift(exec_cuda_gift *gift)
     free(gift);
 }
 
-static status fill_gift(exec_cuda_gift *gift, size_t bytes, error_message *err)
+static status fill_gift(exec_cuda_gift *gift, void *stream, size_t bytes, error_message *err)
 {
-    TRY_CUDA(cudaMalloc(&gift->device_buffer, bytes));
+    TRY_CUDA(cudaMallocAsync(&gift->device_buffer, bytes, stream));
     gift->capacity_bytes = bytes;
     TRY_CUDA(cudaEventCreateWithFlags(&gift->ready, cudaEventDisableTiming));
     TRY_CUDA(cudaEventCreateWithFlags(&gift->taken, cudaEventDisableTiming));
     return STATUS_OK;
 }
 
-static status make_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_gift **made,
-                        error_message *err)
+static status make_gift(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                        exec_cuda_gift **made, error_message *err)
 {
     handovers->gifts =
         memory_grow(handovers->gifts, (size_t)handovers->gift_count, sizeof(exec_cuda_gift *));
     exec_cuda_gift *gift = memory_array(1, sizeof *gift);
     atomic_init(&gift->state, GIFT_FREE);
-    const status filled = fill_gift(gift, bytes, err);
+    const status filled = fill_gift(gift, stream, bytes, err);
     if (filled != STATUS_OK) {
         destroy_gift(gift);
         return filled;
@@ -58,8 +58,8 @@ static status make_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_
 
 /// A buffer that has been copied, not one that will be: that may wait for another rank, which may
 /// wait for what the stream does next.
-static status find_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_gift **found,
-                        error_message *err)
+static status find_gift(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                        exec_cuda_gift **found, error_message *err)
 {
     for (int index = 0; index < handovers->gift_count; index++) {
         exec_cuda_gift *gift = handovers->gifts[index];
@@ -73,14 +73,14 @@ static status find_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_
         *found = gift;
         return STATUS_OK;
     }
-    return make_gift(handovers, bytes, found, err);
+    return make_gift(handovers, stream, bytes, found, err);
 }
 
-status exec_cuda_give_begin(exec_cuda_handovers *handovers, size_t bytes, exec_handover *described,
-                            error_message *err)
+status exec_cuda_give_begin(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                            exec_handover *described, error_message *err)
 {
     exec_cuda_gift *gift = NULL;
-    TRY(find_gift(handovers, bytes, &gift, err));
+    TRY(find_gift(handovers, stream, bytes, &gift, err));
     *described = (exec_handover){.magic = magic,
                                  .memory = gift->device_buffer,
                                  .byte_count = (int64_t)bytes,

@@ -16,9 +16,9 @@ typedef struct exec_cuda_handovers {
     int gift_count;
 } exec_cuda_handovers;
 
-/// Begins to give: a free buffer, or a new one, which operations of any stream may fill.
-status exec_cuda_give_begin(exec_cuda_handovers *handovers, size_t bytes, exec_handover *described,
-                            error_message *err);
+/// Begins to give: a free buffer, or a new one, which operations of the stream may fill.
+status exec_cuda_give_begin(exec_cuda_handovers *handovers, void *stream, size_t bytes,
+                            exec_handover *described, error_message *err);
 /// What the stream has been told to do to the buffer is what the taker gets.
 status exec_cuda_give_end(void *stream, const exec_handover *described, error_message *err);
 

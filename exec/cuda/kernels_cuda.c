@@ -73,8 +73,8 @@ void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes)
     const size_t doubled = 2 * cuda->scratch_bytes;
     const size_t grown = bytes > doubled ? bytes : doubled;
     void *made = NULL;
-    const cudaError_t error = cudaMalloc(&made, grown);
-    exec_cuda_note(kernels, (int)error, "cudaMalloc of scratch memory");
+    const cudaError_t error = cudaMallocAsync(&made, grown, cuda->part.stream);
+    exec_cuda_note(kernels, (int)error, "cudaMallocAsync of scratch memory");
     if (error != cudaSuccess) return NULL;
     exec_cuda_retire(kernels, cuda->device_scratch);
     cuda->device_scratch = made;
@@ -89,11 +89,13 @@ static bool has_failed(const cuda_kernels *cuda)
     return cuda->queue.failure.code != STATUS_OK;
 }
 
+/// In the order of the stream: cudaMalloc may wait for all that the GPU does, and so for messages
+/// of ranks that wait for this one (CUDA C++ Programming Guide, Implicit Synchronization).
 static void *cuda_allocate(exec_kernels *kernels, size_t bytes)
 {
     cuda_kernels *cuda = of(kernels);
     void *allocated = NULL;
-    const cudaError_t error = cudaMalloc(&allocated, bytes > 0 ? bytes : 1);
+    const cudaError_t error = cudaMallocAsync(&allocated, bytes > 0 ? bytes : 1, cuda->part.stream);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError(); // or the next launch would report it again
         if (!has_failed(cuda)) {
@@ -102,7 +104,7 @@ static void *cuda_allocate(exec_kernels *kernels, size_t bytes)
         }
         return NULL;
     }
-    exec_cuda_note(kernels, (int)error, "cudaMalloc");
+    exec_cuda_note(kernels, (int)error, "cudaMallocAsync");
     if (error != cudaSuccess) return NULL;
     exec_cuda_note(kernels, (int)cudaMemsetAsync(allocated, 0, bytes, cuda->part.stream),
                    "cudaMemsetAsync");
@@ -355,7 +357,7 @@ static status cuda_offer(exec_kernels *kernels, const void *memory, size_t bytes
 {
     cuda_kernels *cuda = of(kernels);
     void *stream = cuda->part.stream;
-    TRY(exec_cuda_give_begin(&cuda->handovers, bytes, described, err));
+    TRY(exec_cuda_give_begin(&cuda->handovers, stream, bytes, described, err));
     cuda->table.copy(kernels, described->memory, memory, bytes);
     return exec_cuda_give_end(stream, described, err);
 }

@@ -228,7 +228,7 @@ static status post(nccl_world *world, int from, int lane_index, error_message *e
         .next = world->arrivals, .from = from, .lane = lane_index, .number = way->posted[from]++};
     world->arrivals = posted;
     exec_handover *described = &posted->described;
-    TRY(exec_cuda_give_begin(&world->buffers, (size_t)byte_count, described, err));
+    TRY(exec_cuda_give_begin(&world->buffers, way->stream, (size_t)byte_count, described, err));
     TRY_NCCL(ncclRecv(described->memory, (size_t)byte_count, ncclChar, world->active_rank[from],
                       way->communicator, way->stream));
     TRY(settle(world, way->communicator, err));

@@ -241,7 +241,7 @@ static void *take_guarded(size_t bytes)
     return guarded_count <= GUARDED_BYTES ? taken : NULL;
 }
 
-cudaError_t cudaMalloc(void **memory, size_t bytes)
+static cudaError_t allocate(void **memory, size_t bytes)
 {
     if (bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
     void *allocated =
@@ -251,6 +251,22 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     change([&] { sizes[allocated] = bytes; });
     *memory = allocated;
     return failure_now();
+}
+
+/// Waits for all streams of the device, as the real one may.
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    drive_until(device_is_idle);
+    return allocate(memory, bytes);
+}
+
+/// The memory is there when the stream has come so far: what another wrote before is lost.
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
+{
+    const cudaError_t error = allocate(memory, bytes);
+    void *allocated = *memory;
+    if (error != cudaSuccess) return error;
+    return gpu::enqueue_work(stream, [=] { poison(allocated, bytes); });
 }
 
 /// Waits for all streams of the device, as the real one does.
