@@ -163,6 +163,22 @@ static void note_op_times(ana_check *check, const ana_observed *observed)
                   observed->source);
 }
 
+/// Says why no ranks are compared.
+static void note_ranks(ana_check *check, const ana_observed *trace, const ana_observed *other)
+{
+    const int planned = other->plans[0].rank_count;
+    char why[64] = "its layers ran on other ranks";
+    if (!trace->is_elsewhere) return;
+    if (trace->recorded_rank_count != planned) {
+        snprintf(why, sizeof why, "ranks recorded: %d, in the plan: %d", trace->recorded_rank_count,
+                 planned);
+    }
+    ana_check_say(&check->notes,
+                  "%s did not run under the plan of the other side (%s): op times and their sum "
+                  "are compared, neither ranks nor lengths",
+                  trace->source, why);
+}
+
 enum { CUTS_BYTES = 120, DECISION_BYTES = 80 };
 
 static ana_check_quantity *add_difference(ana_check *check, ana_check_group group, const char *name)
@@ -408,6 +424,8 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     note_iterations(check, measured, "plan");
     note_op_times(check, plan);
     note_op_times(check, measured);
+    note_ranks(check, plan, measured);
+    note_ranks(check, measured, plan);
     add_plans(check);
     TRY(ana_check_add_numbers(check, memory, err));
     decide_all(check);

@@ -172,7 +172,7 @@ static bool is_alike(const ana_check *check, const subset *of, const range *thes
         const bool moved = speed_group(check) == ANA_CHECK_OP && check->plan->plan_count > 1;
         return others->count > 0 && (!moved || is_slow_alone(check, of->rank));
     }
-    return check->plan->rank_count > 1 || check->plan->is_by_layer; // else one rank is all
+    return check->plan->plans[0].rank_count > 1; // else one rank is all
 }
 
 static void tell_subset(const ana_check *check, const subset *of, const char *speed,

@@ -308,6 +308,8 @@ static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank
     const size_t size = sizeof quantity->name;
     if (stage >= 0 && check->plan->is_by_layer) {
         snprintf(name, size, "%s of layer %d", bal_op_kind_names[op], stage);
+    } else if (stage >= 0 && rank < 0) {
+        snprintf(name, size, "%s of stage %d", bal_op_kind_names[op], stage);
     } else if (stage >= 0) {
         snprintf(name, size, "%s%s of stage %d (rank %d)",
                  group == ANA_CHECK_MESSAGE ? "message to " : "", bal_op_kind_names[op], stage,
@@ -343,7 +345,8 @@ static void list_ops(ana_check *check, ana_check_group group)
     if (!plan->has_op_times || !measured->has_op_times) return;
     for (int stage = 0; stage < stages; stage++) {
         const bal_plan *start = &plan->plans[0];
-        const bool has_rank = !plan->is_by_layer && stage < start->rank_count * start->chunk_count;
+        const bool has_rank = plan->rank_count > 0 && measured->rank_count > 0 &&
+                              stage < start->rank_count * start->chunk_count;
         const int rank = has_rank ? ana_observed_rank_of(start, stage) : -1;
         for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
             if (has_cell(plan, is_op ? plan->op_ns : plan->travel_ns, stage, kind) &&

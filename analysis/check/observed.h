@@ -34,16 +34,19 @@ typedef struct ana_observed {
     int *sample_of;            // [iteration_count] its sample, ascending; -1: it is none
     int64_t *work_ns;          // [sample_count][rank_count] -1: the rank played nothing
     int64_t *trace_work_ns;    // [sample_count] all work of an iteration of a trace; else NULL
-    bool is_of_work;           // some iterations of the trace have no ops: their length is their
-                               // work
+    bool is_of_work;           // the work of the trace's iterations is compared, not their length:
+                               // some have no ops, or these ran under another plan
     bool has_op_times;         // false: an older version recorded the run
     int64_t *op_ns;            // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
     int64_t *travel_ns;        // likewise, of awaited messages; -1: none was awaited
     const int64_t *peak_bytes; // [rank_count], or NULL: not known
     const ana_timeline *first; // timelines of the first and the last iteration; NULL: not recorded
     const ana_timeline *last;
-    bool is_trace;    // recorded layers: nothing is known of what lies outside the pipeline
-    bool is_by_layer; // of it every layer is a stage of its own, and there are no ranks
+    bool is_trace;           // recorded layers: nothing is known of what lies outside the pipeline
+    bool is_by_layer;        // of it every layer is a stage of its own, and there are no ranks
+    bool is_elsewhere;       // of it layers ran on other ranks than the other side's plan has them:
+                             // there are no ranks
+    int recorded_rank_count; // of one replica of the trace; 0: not known
 } ana_observed;
 
 /// Reads one row of one run.

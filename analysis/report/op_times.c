@@ -58,8 +58,7 @@ static void add_rank(const summing *at, int rank)
     }
 }
 
-/// The lower of the two in the middle where there are two, so that it is a time that was measured.
-static int64_t median(int64_t *values, int count)
+int64_t ana_op_median(int64_t *values, int count)
 {
     if (count == 0) return -1;
     gsl_sort_long(values, 1, (size_t)count);
@@ -86,9 +85,9 @@ void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
             .stage = cell / OP_KIND_COUNT,
             .kind = (bal_op_kind)(cell % OP_KIND_COUNT),
             .op_count = at.op_count[cell],
-            .median_ns = median(at.op_ns + first, at.op_count[cell]),
+            .median_ns = ana_op_median(at.op_ns + first, at.op_count[cell]),
             .awaited_count = at.awaited_count[cell],
-            .travel_ns = median(at.travel_ns + first, at.awaited_count[cell]),
+            .travel_ns = ana_op_median(at.travel_ns + first, at.awaited_count[cell]),
         };
     }
     *rows = made;

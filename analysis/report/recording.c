@@ -192,10 +192,13 @@ static status put_timeline(ana_recording *recording, const bal_training_iteratio
     return trace_run_put_result(recording->run, label, recording->json.bytes, err);
 }
 
-static status put_iteration(void *context, const bal_training_iteration *iteration,
-                            error_message *err)
+/// Iterations are called as the trace calls them whose costs are played.
+static status put_iteration(void *context, const bal_training_iteration *played, error_message *err)
 {
     ana_recording *recording = context;
+    bal_training_iteration called = *played;
+    const bal_training_iteration *iteration = &called;
+    called.iteration += recording->setup->first_iteration;
     if (iteration->first_layer != NULL) TRY(put_plan(recording, iteration, err));
     const trace_run_iteration row = {
         .iteration = iteration->iteration,
@@ -214,11 +217,11 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     };
     TRY(trace_run_put(recording->run, TRACE_RUN_ITERATIONS, recording->series, &row, err));
     if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
-    if (is_sampled(recording, iteration->iteration)) {
+    if (is_sampled(recording, played->iteration)) {
         TRY(put_work(recording, iteration, err));
         if (iteration->timeline != NULL) TRY(put_op_times(recording, iteration, err));
     }
-    if (iteration->timeline == NULL || !keeps_timeline(recording, iteration->iteration)) {
+    if (iteration->timeline == NULL || !keeps_timeline(recording, played->iteration)) {
         return STATUS_OK;
     }
     return put_timeline(recording, iteration, err);

@@ -1,6 +1,6 @@
 /// Puts a comparison into the store while it is played: every iteration, plan and decision, how
 /// much the ranks worked, what the ops of each stage took, the timelines of the first and the last
-/// iteration, and what came out.
+/// iteration, and what came out. Iterations have the numbers of the trace whose costs are played.
 #pragma once
 
 #include "analysis/compare/compare.h"
@@ -54,3 +54,7 @@ status ana_recording_finish(ana_recording *recording, const ana_comparison *comp
 /// Time O(ops log ops).
 void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
                      trace_run_op_time **rows, int *count);
+
+/// The lower of the two in the middle where there are two, so that it is a time that was measured.
+/// -1: there are none. Sorts values, [count].
+int64_t ana_op_median(int64_t *values, int count);

@@ -3,6 +3,7 @@
 #include "balance/metrics.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,11 +78,13 @@ static status draw_bubbles(const ana_report *report, text_buffer *svg, error_mes
     text_buffer settings = {0};
     text_buffer titles = {0};
     int shown = 0;
-    int last_iteration = 1;
+    int first_iteration = INT_MAX;
+    int last_iteration = 0;
     for (int index = 0; index < recorded->series_count; index++) {
         const ana_report_series *series = &recorded->series[index];
         const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
         if (!series->has_times) continue;
+        const int first = series->iterations[0].iteration;
         const int last = series->iterations[series->count - 1].iteration;
         text_format(&settings, "$series_%d << EOD\n", shown);
         for (int point = 0; point < series->count; point += step) {
@@ -92,6 +95,7 @@ static status draw_bubbles(const ana_report *report, text_buffer *svg, error_mes
         text_format(&titles, "numbers[%d] = %d\ntitles[%d] = ", shown + 1, index, shown + 1);
         ana_plot_quote(&titles, series->label);
         text_append(&titles, "\n");
+        if (first < first_iteration) first_iteration = first;
         if (last > last_iteration) last_iteration = last;
         shown++;
     }
@@ -99,8 +103,9 @@ static status draw_bubbles(const ana_report *report, text_buffer *svg, error_mes
     text_format(&settings,
                 "array titles[%d]\narray numbers[%d]\n%stitle_of(n) = titles[n + 1]\n"
                 "number_of(n) = numbers[n + 1]\nheight = %d\nseries_count = %d\n"
-                "last_iteration = %d\ny_title = \"bubble_ratio\"\n",
-                shown, shown, titles.bytes, 280 + 20 * ((shown + 1) / 2), shown, last_iteration);
+                "first_iteration = %d\nlast_iteration = %d\ny_title = \"bubble_ratio\"\n",
+                shown, shown, titles.bytes, 280 + 20 * ((shown + 1) / 2), shown, first_iteration,
+                last_iteration > first_iteration ? last_iteration : first_iteration + 1);
     const status result = ana_plot("series", &settings, svg, err);
     text_free(&settings);
     text_free(&titles);

@@ -267,7 +267,7 @@ const cli_command cli_command_check = {
         "or a plan file, whose costs --trace, or --model with --hardware, say. So a plan is "
         "checked against a run, a run against another, or a plan against another. Two traces are "
         "compared layer by layer; beside a run or plan a trace's layers are summed up to its "
-        "stages."
+        "stages; if they ran on other ranks only op times are compared."
         "\n\n"
         "Every quantity (iterations, ops, messages, ranks, order, memory, decisions) has an "
         "interval of its median change that supposes no distribution; it departs if the whole "

@@ -212,6 +212,12 @@ static trace_op_kind kind_of(const bal_op *op)
     return kinds[op->kind];
 }
 
+/// Recorded are the numbers of the trace whose costs are played.
+static int recorded_iteration(const cli_run_files *files, const exec_measured *measured)
+{
+    return measured->record->iteration + files->opened->setup.first_iteration;
+}
+
 /// The ops of a replica.
 static status put_ops(cli_run_files *files, const exec_measured *measured, int replica,
                       error_message *err)
@@ -224,7 +230,7 @@ static status put_ops(cli_run_files *files, const exec_measured *measured, int r
             const trace_op row = {
                 .rank = replica * schedule->rank_count + rank,
                 .replica = replica,
-                .iteration = measured->record->iteration,
+                .iteration = recorded_iteration(files, measured),
                 .kind = kind_of(ran),
                 .stage = bal_schedule_stage(schedule, rank, ran->chunk),
                 .layer = TRACE_NOT_RECORDED,
@@ -245,7 +251,7 @@ static status put_record(cli_run_files *files, const exec_measured *measured, er
     const bal_layer_costs *layers = &measured->played->replicas[0];
     const bool is_first = files->put_count++ == 0;
     if (is_first) TRY(put_layers(files, layers, err));
-    TRY(put_loads(files, iteration, layers, err));
+    TRY(put_loads(files, recorded_iteration(files, measured), layers, err));
     const bool is_last = iteration == files->opened->setup.iteration_count - 1;
     const int replica_count = is_first || is_last ? measured->played->replica_count : 0;
     for (int replica = 0; replica < replica_count; replica++) {

@@ -183,9 +183,10 @@ TEST(gnuplot_runs_nothing_that_a_label_says)
     text_buffer svg = {0};
     text_append(&settings, "array titles[1]\narray numbers[1]\nnumbers[1] = 0\ntitles[1] = ");
     ana_plot_quote(&settings, "`echo ran` $(echo ran) \" . system('echo ran') . \"");
-    text_append(&settings, "\ntitle_of(n) = titles[n + 1]\nnumber_of(n) = 0\nheight = 300\n"
-                           "series_count = 1\nlast_iteration = 1\ny_title = \"y\"\n"
-                           "$series_0 << EOD\n0 1\n1 2\nEOD\n");
+    text_append(&settings,
+                "\ntitle_of(n) = titles[n + 1]\nnumber_of(n) = 0\nheight = 300\n"
+                "series_count = 1\nfirst_iteration = 0\nlast_iteration = 1\ny_title = \"y\"\n"
+                "$series_0 << EOD\n0 1\n1 2\nEOD\n");
 
     const status plotted = ana_plot("series", &settings, &svg, &why);
     text_free(&settings);

@@ -123,17 +123,19 @@ says '"cause":{"kind":"straggler-rank","rank":1,'
 [ $? -eq 4 ] || fail 'exit code with words'
 grep -q '^most likely cause (straggler-rank): rank 1 is a straggler' words || fail "$(cat words)"
 
-# Recorded traces: layer by layer against one another, by stages beside a plan. record NAME SEED SLOW: six
-# layers, four microbatches, 2 % of noise, layer 3 slower by a factor.
+# Recorded traces: layer by layer against one another, by stages beside a plan. record NAME SEED SLOW [RANKS [LONG
+# [FIRST]]]: six layers on some ranks, four microbatches, 2 % of noise, layer 3 slower by a factor, microbatch 0 longer by
+# another, iterations counted from FIRST.
 record() {
-    awk -v seed="$2" -v slow="$3" 'BEGIN {
+    awk -v seed="$2" -v slow="$3" -v ranks="${4:-1}" -v long="${5:-1}" -v begin="${6:-0}" 'BEGIN {
         srand(seed)
         print "# dynmo-trace/1\n# device=cpu\niteration,microbatch,layer,phase,rank,start_ns,span_ns,busy_ns"
-        for (i = 0; i < 30; i++) for (m = 0; m < 4; m++) for (l = 0; l < 6; l++) {
-            factor = (l == 3 ? slow : 1) * 1000000
+        for (i = begin; i < begin + 30; i++) for (m = 0; m < 4; m++) for (l = 0; l < 6; l++) {
+            rank = int(l * ranks / 6)
+            factor = (l == 3 ? slow : 1) * (m == 0 ? long : 1) * 1000000
             forward = int(factor * (0.96 + 0.08 * rand())); backward = int(2 * factor * (0.96 + 0.08 * rand()))
-            printf "%d,%d,%d,F,0,%d,%d,%d\n", i, m, l, t, forward, forward; t += forward
-            printf "%d,%d,%d,BW,0,%d,%d,%d\n", i, m, l, t, backward, backward; t += backward
+            printf "%d,%d,%d,F,%d,%d,%d,%d\n", i, m, l, rank, t, forward, forward; t += forward
+            printf "%d,%d,%d,BW,%d,%d,%d,%d\n", i, m, l, rank, t, backward, backward; t += backward
         }
     }' >"$1.csv"
     rm -f "$1.db"
@@ -154,9 +156,41 @@ cat >halves.json <<'END'
 {"schema":"dynmo-study/1","trace":"one.db","cluster":{"nodes":1,"gpus_per_node":2},
  "pipeline":{"stages":2,"schedule":"1f1b"},"balancing":[{"balancer":"even"}]}
 END
-finds 0 none --plan halves.json --measured other.db --ignore iteration,idle # it ran on one rank
-finds 4 straggler-rank --plan halves.json --measured slow_layer.db --ignore iteration,idle
+record slow_half 4 1.5 2
+finds 4 straggler-rank --plan halves.json --measured slow_half.db --ignore iteration,idle # ranks waited in turn
 says '"name":"F of stage 1 (rank 1)"'
+
+# What ran on other ranks than planned has op times and no stragglers.
+finds 0 none --plan halves.json --measured other.db
+says 'ranks recorded: 1, in the plan: 2'
+finds 4 ops-of-some-stages --plan halves.json --measured slow_layer.db
+says '"name":"F of stage 1",'
+says '"name":"work of an iteration"'
+finds 4 ops-of-some-stages --plan slow_layer.db --measured halves.json
+sed 's/"stages":2/"stages":2,"layers_per_stage":[2,4]/; s/even/given/' halves.json >uneven.json
+finds 0 none --plan uneven.json --trace slow_half.db --measured slow_half.db
+says 'its layers ran on other ranks'
+
+# A trace against what a plan makes of it departs in nothing: with a long microbatch, wherever its numbers begin.
+record long 5 1 2 3
+record steps 6 1 2 1 7
+cat >split.json <<'END'
+{"schema":"dynmo-plan/1","first_layer":[0,3,6],"chunks":1,"placement":"interleaved","schedule":"1f1b",
+ "microbatches":4,"stage_ranks":[0,1],"data_parallel":1,"embedding":false,"head":false}
+END
+finds 0 none --plan split.json --trace long.db --measured long.db --ignore iteration,idle
+says '"name":"F of stage 1 (rank 1)"'
+finds 0 none --plan split.json --trace steps.db --measured steps.db --ignore iteration,idle
+says '"iterations":30,"warmup":0'
+sed 's/one.db/steps.db/' halves.json >late.json
+"$dynmo" simulate late.json --store late.db >/dev/null || fail 'simulate from iteration 7 on'
+run_into late_run.db split.json --trace steps.db --record late_trace.db
+for late in late.db late_run.db; do
+    finds 0 none --plan "$late" --measured steps.db --ignore iteration,idle
+    says '"iterations":30,"warmup":0'
+done
+finds 0 none --plan late_run.db --measured late_trace.db
+says '"iterations":30,"warmup":0'
 
 # Too few iterations.
 sed 's/"iterations":40/"iterations":5/' study.json >few.json
@@ -196,5 +230,5 @@ refuse 2 "costs.db, trace 'gpt-freezing-cpu' has 16 layers, the plan of the othe
 "$dynmo" check --plan "$root/traces/recorded/cpu-dense.db.gz" \
     --measured "$root/traces/recorded/cpu-freezing.db.gz" >frozen 2>/dev/null
 [ $? -eq 4 ] || fail 'layers that are frozen: exit code'
-grep -q '^DEPARTS, first the B of layer 0 from iteration 15 on: 0 ns instead' frozen || fail "frozen: $(cat frozen)"
+grep -q '^DEPARTS, first the W of layer 0 from iteration 15 on: 0 ns instead' frozen || fail "frozen: $(cat frozen)"
 exit $failed
