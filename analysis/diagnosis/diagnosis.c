@@ -1,6 +1,8 @@
 /// Plays the rows of a diagnosis and weighs them against the best kept split and a bound.
 #include "analysis/diagnosis/diagnosis.h"
 
+#include <string.h>
+
 const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"on-change\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"every:1\"},"
@@ -135,20 +137,40 @@ static void weigh_rows(const played *of, arena *memory, ana_diagnosis *made)
     if (made->best >= 0) made->evidence.best = rows[made->best].interval;
 }
 
+/// The split that is kept: what the search finds, unless the baseline is faster or it does not fit.
+///
+/// @param taken [count] out: what iterations take under it
+static status choose_kept(const played *of, arena *memory, ana_diagnosis *made, int64_t *taken,
+                          error_message *err)
+{
+    const int stages = made->setup->stage_count;
+    const int64_t *baseline = row_ns(of, made->baseline);
+    int *first_layer = arena_array(memory, (size_t)stages + 1, sizeof *first_layer);
+    int64_t gained_ns = 0;
+    TRY(ana_kept_split_of(made->series, stages, memory, first_layer, err));
+    const status result =
+        ana_plan_takes(made->setup, made->series, first_layer, memory, taken, err);
+    if (result != STATUS_OK && result != STATUS_INFEASIBLE) return result;
+    for (int index = 0; index < of->count; index++) {
+        gained_ns += baseline[index] - taken[index];
+    }
+    made->kept_first_layer = first_layer;
+    if (result == STATUS_OK && gained_ns >= 0) return STATUS_OK;
+    made->kept_first_layer = made->rows[made->baseline].row->splits.steps[0].first_layer;
+    memcpy(taken, baseline, (size_t)of->count * sizeof *taken);
+    return STATUS_OK;
+}
+
 /// What is proven, and what the best split that is kept takes.
 static status weigh_plans(const played *of, arena *memory, ana_diagnosis *made, error_message *err)
 {
     const size_t count = (size_t)of->count;
     const double tail = made->options.tail_probability;
     const int64_t *baseline = row_ns(of, made->baseline);
-    const int stages = made->setup->stage_count;
-    int *first_layer = arena_array(memory, (size_t)stages + 1, sizeof *first_layer);
     int64_t *taken = arena_array(memory, count, sizeof *taken);
     TRY(ana_contiguous_bounds_of(made->setup, made->series, taken, err));
     made->evidence.bound = gain_over(made, baseline, taken, of->count, tail, memory);
-    TRY(ana_kept_split_of(made->series, stages, memory, first_layer, err));
-    TRY(ana_plan_takes(made->setup, made->series, first_layer, memory, taken, err));
-    made->kept_first_layer = first_layer;
+    TRY(choose_kept(of, memory, made, taken, err));
     made->kept = gain_over(made, baseline, taken, of->count, tail, memory);
     if (made->best < 0) return STATUS_OK;
     made->evidence.best_over_kept = gain_over(made, taken, row_ns(of, made->best), of->count,

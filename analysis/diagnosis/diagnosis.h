@@ -124,6 +124,7 @@ int64_t ana_iterations_to_decide(const ana_evidence *evidence, int count);
 
 /// The best split that is kept, as far as it is found: the exact contiguous optimum of the layers'
 /// mean times, then neighbouring cuts moved as long as the slowest stages' times add up to less.
+/// Memory is not looked at.
 ///
 /// @param first_layer [stages + 1] out
 /// @return what bal_partition_bottleneck returns
@@ -144,8 +145,8 @@ status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series
 /// What iterations take under a plan that is kept, as the schedule plays them.
 ///
 /// @param first_layer [stages + 1]
-/// @param taken_ns    [series->count] out
-/// @return what the simulator returns
+/// @param taken_ns    [series->count] out; where it fails some are set
+/// @return what the simulator returns; STATUS_INFEASIBLE where it does not fit in memory
 status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
                       arena *memory, int64_t *taken_ns, error_message *err);
 
@@ -257,7 +258,8 @@ typedef struct ana_diagnosis {
     int baseline;             // row of the better of `even` and `tuned`, which gains are over
     int best;                 // row that gains most, of those whose plan may change; -1: none fits
     ana_evidence evidence;
-    const int *kept_first_layer;  // [stage_count + 1] the best split that is kept
+    const int *kept_first_layer;  // [stage_count + 1] the best split that is kept and fits: what
+                                  // the search finds, `even` or `tuned`
     ana_gain_interval kept;       // of it, known beforehand
     ana_expert_imbalance experts; // of a run whose tokens were counted
     ana_data_imbalance data;

@@ -141,7 +141,6 @@ status ana_plan_takes(const ana_setup *setup, const ana_series *series, const in
     own.source = own.still = source;
     own.sources = &source;
     own.given_first_layer = first_layer;
-    own.machine.rank_memory_bytes = 0; // the rows have limits
     const bal_training training = ana_setup_training(
         &own, &given, (bal_record_sink){.context = taken_ns, .put = put_iteration});
     return sim_training_replay(&training, NULL, memory, &result, err);

@@ -14,6 +14,7 @@ enum { LAYERS = 14, ITERATIONS = 60, MICROBATCHES = 6 };
 static ana_study study;
 static ana_setup setup;
 static ana_diagnosis diagnosis;
+static int64_t rank_memory_bytes; // 0: the hardware's
 
 /// Diagnoses a run of layer times in place of those of the model that the study names.
 ///
@@ -42,6 +43,7 @@ static void diagnose(const int64_t *loads, int sampling, int64_t state_bytes, in
                             .load_ns = loads,
                             .state_bytes = state_bytes_of};
     setup.source = loads_port(&source);
+    if (rank_memory_bytes > 0) setup.machine.rank_memory_bytes = rank_memory_bytes;
     require(ana_diagnose(&setup, &options, NULL, NULL, memory, &diagnosis, &why));
 }
 
@@ -114,12 +116,13 @@ TEST(a_sampled_run_pays_for_moves_once_per_sample)
 }
 
 /// No split in three stages that is kept has a slowest stage that is faster, by trying them all.
-TEST(the_kept_split_is_the_best_of_all)
+TEST(the_split_that_is_found_is_the_best_of_all)
 {
     static int64_t loads[ITERATIONS * LAYERS];
+    int found[4];
     draw(7, loads);
     diagnose(loads, 1, 1000000, 3, "1f1b");
-    const int *found = diagnosis.kept_first_layer;
+    assert_ok(ana_kept_split_of(diagnosis.series, 3, memory, found, NULL));
     int64_t best_ns = INT64_MAX;
     int64_t found_ns = 0;
 
@@ -140,6 +143,47 @@ TEST(the_kept_split_is_the_best_of_all)
     }
 
     assert_int_equal(found_ns, best_ns);
+}
+
+/// `even` and `tuned` are splits that are kept, too.
+TEST(the_kept_split_is_no_slower_than_even_and_tuned)
+{
+    int slower_count = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        static int64_t loads[ITERATIONS * LAYERS];
+        int found[8];
+        int64_t taken[ITERATIONS];
+        int64_t sum_ns = 0;
+        draw(seed, loads);
+        diagnose(loads, 1, 1000000, 7, "1f1b");
+        assert_true(diagnosis.kept.gain >= 0);
+
+        assert_ok(ana_kept_split_of(diagnosis.series, 7, memory, found, NULL));
+        assert_ok(ana_plan_takes(diagnosis.setup, diagnosis.series, found, memory, taken, NULL));
+        for (int index = 0; index < ITERATIONS; index++) {
+            sum_ns += taken[index];
+        }
+        slower_count += sum_ns > diagnosis.rows[diagnosis.baseline].total_ns;
+    }
+    assert_true(slower_count > 0); // else this tells nothing
+}
+
+/// The last layers take longest, so that the fastest split has ten on the first rank, which holds
+/// eight.
+TEST(the_kept_split_fits_in_memory)
+{
+    static int64_t loads[ITERATIONS * LAYERS];
+    for (int entry = 0; entry < ITERATIONS * LAYERS; entry++) {
+        loads[entry] = (entry % LAYERS < 10 ? 1000000 : 2500000) + entry % 7;
+    }
+    diagnose(loads, 1, 1000000000, 2, "1f1b");
+    assert_int_equal(diagnosis.kept_first_layer[1], 10);
+
+    rank_memory_bytes = INT64_C(8500000000);
+    diagnose(loads, 1, 1000000000, 2, "1f1b");
+    rank_memory_bytes = 0;
+
+    assert_in_range(diagnosis.kept_first_layer[1], 6, 8);
 }
 
 // Series: samples are kept, thinned out and summed as the header says.
