@@ -276,6 +276,9 @@ static void choose_mend(ana_diagnosis *made)
     }
 }
 
+/// A layer is much to move where a stage has fewer, and the trace may have taken several for one.
+enum { LAYERS_PER_STAGE_MIN = 4 };
+
 static status check_setup(const ana_setup *setup, error_message *err)
 {
     if (setup->source_count > 1) {
@@ -316,6 +319,9 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->evidence.is_uniform = setup->study->trace_path != NULL && is_uniform(series);
     made->evidence.is_of_stages = setup->study->trace_path != NULL && setup->stage_count > 1 &&
                                   series->costs[0].layer_count <= setup->stage_count;
+    made->evidence.is_coarse = setup->study->trace_path != NULL && !setup->layers_are_whole &&
+                               setup->stage_count > 1 &&
+                               series->layer_count < LAYERS_PER_STAGE_MIN * setup->stage_count;
     return STATUS_OK;
 }
 

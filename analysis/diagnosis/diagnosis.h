@@ -80,6 +80,7 @@ typedef enum ana_ground {
     ANA_GROUND_UNIFORM,       ///< undecidable: measured, and all layers alike to the ns
     ANA_GROUND_SHORT,         ///< undecidable: too few iterations for an interval
     ANA_GROUND_STAGES,        ///< undecidable: stages were recorded, not the layers in them
+    ANA_GROUND_COARSE,        ///< undecidable: no row gains it, of too few layers per stage
     ANA_GROUND_PROVEN,        ///< not worthwhile: no contiguous plan can gain the threshold
     ANA_GROUND_NOISE,         ///< not worthwhile: no row gains it; only noise is left
     ANA_GROUND_ONE_SPLIT,     ///< not worthwhile: no row gains it over the best split that is kept
@@ -96,6 +97,7 @@ typedef struct ana_evidence {
     double threshold_ratio; // the gain from which it is worth the trouble
     bool is_uniform;        // measured, and in no iteration do transformer layers differ
     bool is_of_stages;      // not more layers than stages, of a trace: there is one split only
+    bool is_coarse;         // few layers per stage, each of which may stand for several
     bool knows_state;       // bytes that a migration moves
     ana_gain_interval best; // of the rows that were played
     ana_gain_interval best_over_kept; // of the same row over the best split that is kept

@@ -199,7 +199,7 @@ static void print_splits(const ana_diagnosis *of, bool is_recorded, text_buffer 
                          out);
     }
     ana_splits_print(&best_kept, "  ", "best kept split found", LABEL_WIDTH, names_of(of), out);
-    if (!is_recorded) return;
+    if (!is_recorded || of->evidence.is_of_stages) return;
     text_append(out, "  The best kept split, into a framework:\n  echo '");
     print_kept_plan(of, out);
     text_append(out, "' >plan.json\n  ");

@@ -8,9 +8,12 @@ ana_ground ana_ground_of(const ana_evidence *evidence)
     if (evidence->is_uniform) return ANA_GROUND_UNIFORM;
     if (best->is_short) return ANA_GROUND_SHORT;
     if (evidence->is_of_stages) return ANA_GROUND_STAGES;
-    if (evidence->bound.high < threshold) return ANA_GROUND_PROVEN;
-    if (best->high < threshold) return ANA_GROUND_NOISE;
-    if (evidence->best_over_kept.high < threshold) return ANA_GROUND_ONE_SPLIT;
+    const bool is_proven = evidence->bound.high < threshold;
+    const bool is_noise = best->high < threshold;
+    if (is_proven || is_noise || evidence->best_over_kept.high < threshold) {
+        if (evidence->is_coarse) return ANA_GROUND_COARSE; // the bound is of these layers, too
+        return is_proven ? ANA_GROUND_PROVEN : is_noise ? ANA_GROUND_NOISE : ANA_GROUND_ONE_SPLIT;
+    }
     if (best->low > threshold) {
         return evidence->knows_state ? ANA_GROUND_GAIN : ANA_GROUND_STATE_UNKNOWN;
     }
@@ -35,6 +38,11 @@ const ana_ground_words ana_grounds[ANA_GROUND_COUNT] = {
         {"proven", ANA_VERDICT_NOT_WORTHWHILE,
          "No contiguous plan can gain that, known beforehand and free to move: proven "
          "for every iteration."},
+    [ANA_GROUND_COARSE] =
+        {"coarse", ANA_VERDICT_UNDECIDABLE,
+         "No policy gains that, but fewer than 4 layers per stage were recorded, and one of them "
+         "is much to move. Record every layer of the model by itself. If these are all, "
+         "set the best kept split below and leave it."},
     [ANA_GROUND_NOISE] = {"noise", ANA_VERDICT_NOT_WORTHWHILE,
                           "No policy gains that over the split named below. Set it and leave it."},
     [ANA_GROUND_ONE_SPLIT] =

@@ -84,6 +84,7 @@ typedef struct ana_setup {
     int microbatch_count;
     int stage_count;               // ranks x chunks
     const int *given_first_layer;  // [stage_count + 1] of the study's layers_per_stage, or NULL
+    bool layers_are_whole;         // of a model, or recorded by `dynmo run`: none may be several
     bool embedding;                // layer 0 is the embedding
     bool head;                     // the last layer is the LM head
     int64_t tokens_per_microbatch; // 0: not known; throughput is then in microbatches

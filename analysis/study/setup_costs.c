@@ -165,6 +165,7 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     setup->first_iteration =
         study->first_iteration >= 0 ? study->first_iteration : (int)info->first_iteration;
     TRY(setup->base.costs_at(setup->base.context, setup->first_iteration, &raw, &changed, err));
+    setup->layers_are_whole = info->source == TRACE_SOURCE_EXEC;
     setup->embedding = raw.embedding;
     setup->head = raw.head;
     if (study->first_iteration > info->last_iteration) {

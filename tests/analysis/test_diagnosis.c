@@ -365,7 +365,10 @@ TEST(the_verdict_follows_the_rules_in_their_order)
     expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
     good.best_over_kept.high = 0.009;
     expect(good, ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_ONE_SPLIT);
+    good.is_coarse = true;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_COARSE);
     good.best_over_kept.high = 0.05;
+    expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
     good.knows_state = false;
     expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STATE_UNKNOWN);
     good.is_of_stages = true;
@@ -378,6 +381,12 @@ TEST(the_verdict_follows_the_rules_in_their_order)
     expect(evidence_of(-0.01, 0.001, 0.009), ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_PROVEN);
     expect(evidence_of(-0.01, 0.009, 0.2), ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_NOISE);
     expect(evidence_of(-0.01, 0.02, 0.2), ANA_VERDICT_UNDECIDABLE, ANA_GROUND_INTERVAL);
+
+    ana_evidence coarse = evidence_of(-0.01, 0.009, 0.2);
+    coarse.is_coarse = true;
+    expect(coarse, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_COARSE);
+    coarse.bound.high = 0.009; // of these layers, not of those in them
+    expect(coarse, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_COARSE);
 }
 
 /// Half the width is 1.5 %, the distance to the threshold 0.5 %: nine times the iterations.

@@ -57,6 +57,8 @@ answers 'undecidable, short' short.db --stages 4
 answers 'undecidable, uniform' alike.db --stages 4
 answers 'worthwhile, gain' sampled.db --stages 4
 answers 'undecidable, stages' steps.db --stages 16
+"$dynmo" diagnose steps.db --stages 16 | grep 'dynmo export' && fail 'stages that were recorded are exported as a split'
+answers 'undecidable, coarse' noise.db --stages 5
 answers 'undecidable, state-unknown' bare.db --stages 4
 answers 'worthwhile, gain' bare.db --stages 4 --layer-state 16000000
 answers 'not worthwhile, proven' steps.db --stages 4 --worthwhile 1000%
