@@ -319,8 +319,7 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->evidence.is_uniform = setup->study->trace_path != NULL && is_uniform(series);
     made->evidence.is_of_stages = setup->study->trace_path != NULL && setup->stage_count > 1 &&
                                   series->costs[0].layer_count <= setup->stage_count;
-    made->evidence.is_coarse = setup->study->trace_path != NULL && !setup->layers_are_whole &&
-                               setup->stage_count > 1 &&
+    made->evidence.is_coarse = !setup->layers_are_whole && setup->stage_count > 1 &&
                                series->layer_count < LAYERS_PER_STAGE_MIN * setup->stage_count;
     return STATUS_OK;
 }

@@ -111,6 +111,7 @@ typedef struct ana_setup {
 /// - replicas that fill the cluster: its GPUs over those of one replica, rounded down, or the most
 ///   below that the global batch divides among and experts can be spread over; microbatches of a
 ///   global batch: it over replicas and sequences of a microbatch. Both are put into study
+/// - schedule: zb-h1; of a trace of full backwards, which nothing splits, 1f1b
 /// - links, memory, GPUs per node: study, else its hardware, else the preset h100-sxm's links, no
 ///   memory limit and 8 GPUs per node
 /// - bytes of state that the trace does not hold: parameters x state_bytes_per_parameter (16)

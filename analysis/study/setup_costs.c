@@ -66,6 +66,7 @@ static status open_model(ana_setup *setup, error_message *err)
     setup->base = model_source_init(&setup->model, costs);
     setup->embedding = costs->layers.embedding;
     setup->head = costs->layers.head;
+    setup->layers_are_whole = true;
     setup->iteration_count = 1;
     setup->microbatch_count = MICROBATCHES_PER_STAGE_DEFAULT * study->stage_count;
     setup->tokens_per_microbatch =
@@ -83,6 +84,15 @@ static model_origin_kind origin_of_known(trace_known known)
 {
     const model_origin_kind kind = model_origin_kind_find(trace_known_names[known]);
     return kind != MODEL_ORIGIN_KIND_COUNT ? kind : MODEL_ORIGIN_ASSUMED;
+}
+
+/// The default splits the backward, which nothing says of a trace of full backwards.
+static void choose_schedule(ana_study *study, const trace_info *info)
+{
+    if (study->schedule_is_given || info->backward_split >= 0) return;
+    study->run.schedule = "1f1b";
+    model_assume(&study->inputs, "pipeline.schedule", MODEL_ORIGIN_ASSUMED, NULL,
+                 "1f1b, as backwards are not split");
 }
 
 static void add_trace_inputs(ana_setup *setup, const trace_info *info)
@@ -114,6 +124,7 @@ static void add_trace_inputs(ana_setup *setup, const trace_info *info)
             model_assume(inputs, "trace.backward", MODEL_ORIGIN_MEASURED, NULL,
                          "full backwards, not split into B and W");
         }
+        choose_schedule(setup->study, info);
     }
 }
 

@@ -100,6 +100,7 @@ typedef struct ana_study {
     // reductions, the barrier, times of steps, decisions and profiling, what counts as a change,
     // what disturbs the run and which ranks are slow. The rest of it is from the setup.
     bal_training run;
+    bool schedule_is_given; // else 1f1b takes its place for a trace of full backwards
 
     // training; 0: not given, the trace decides
     int iteration_count;

@@ -280,6 +280,7 @@ ANA_READER(ana_read_schedule)
                           family->name);
     }
     *schedule = family->name;
+    reading->study->schedule_is_given = true;
     return STATUS_OK;
 }
 

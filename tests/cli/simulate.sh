@@ -145,6 +145,19 @@ printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","first_iteration":240}
 refuse 2 "s.json: trace.first_iteration: 240 is after the trace's last iteration 239" simulate s.json
 printf '{"schema":"dynmo-study/1","trace":"none.db","pipeline":{"stages":4}}' >s.json
 refuse 1 'none.db: No such file or directory' simulate s.json
+# Backwards that nothing splits are played by 1f1b, unless another schedule is asked for.
+{
+    printf '# dynmo-trace/1\n# microbatches=4\niteration,layer,phase,busy_ns\n'
+    for layer in 0 1 2 3; do printf '0,%d,F,1000\n0,%d,BW,2000\n' $layer $layer; done
+} >whole.csv
+"$dynmo" import csv whole.csv -o whole.db >/dev/null || fail 'import of full backwards'
+printf '{"schema":"dynmo-study/1","trace":"whole.db","pipeline":{"stages":2}}' >s.json
+"$dynmo" simulate s.json >whole || fail 'a study of full backwards that names no schedule'
+grep -q '4 microbatches, 1f1b$' whole || fail "$(cat whole)"
+grep -q '^  assumed  *pipeline.schedule  *1f1b, as backwards are not split$' whole || fail 'the schedule: not among the inputs'
+printf '{"schema":"dynmo-study/1","trace":"whole.db","pipeline":{"stages":2,"schedule":"zb-h1"}}' >s.json
+refuse 2 's.json: even: schedule zb-h1 needs the backward split into B and W, and the costs hold only full backwards; import them with --backward-split or choose gpipe, 1f1b or interleaved-1f1b' \
+    simulate s.json
 # What disturbs a run: the same bytes for a seed, others for another.
 disturbed=',"training":{"iterations":60,"accumulation":2,"step":"post-validation"},"balancing":[{"balancer":"even"}],"disturbance":{"seed":SEED,"op_sigma":0.1,"messages":{"factor":2,"sigma":1,"factor_max":4}}'
 study "$(echo "$disturbed" | sed s/SEED/1/)"
