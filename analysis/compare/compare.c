@@ -14,9 +14,8 @@ bool ana_balancing_is_dynamic(const ana_balancing *balancing)
 }
 
 const char *const ana_factor_names[ANA_FACTOR_COUNT] = {
-    [ANA_FACTOR_ALGORITHM] = "algorithm",
-    [ANA_FACTOR_STATIC] = "static",
-    [ANA_FACTOR_DYNAMIC] = "dynamic",
+    [ANA_FACTOR_ALGORITHM] = "algorithm", [ANA_FACTOR_STATIC] = "static",
+    [ANA_FACTOR_PACKING] = "packing",     [ANA_FACTOR_DYNAMIC] = "dynamic",
     [ANA_FACTOR_REPACK] = "repacking",
 };
 
@@ -149,6 +148,18 @@ static status play_unpacked(const ana_setup *setup, arena *memory, ana_row *row,
     return play_beside(setup, NULL, &unpacked, memory, &row->unpacked_ns, err);
 }
 
+/// Plays `tuned` with the packing of sequences that a row has of its own.
+static status play_packed(const ana_setup *setup, arena *memory, ana_row *row, error_message *err)
+{
+    const ana_balancing *of = row->balancing;
+    ana_balancing packed = ana_balancing_default("tuned");
+    if (row->outcome != STATUS_OK || !has_times(of) || of->packing == NULL) return STATUS_OK;
+    packed.packing = of->packing;
+    packed.dynamism = of->dynamism;
+    packed.sources = of->sources;
+    return play_beside(setup, NULL, &packed, memory, &row->packed_tuned_ns, err);
+}
+
 /// The row of a static baseline under its own weight; NULL: there is none.
 static const ana_row *baseline_row(const ana_row *rows, int row_count, const char *name)
 {
@@ -205,7 +216,9 @@ static void divide(const ana_comparison *comparison, ana_row *row)
     if (comparison->even_ns <= 0 || comparison->tuned_ns <= 0 || row_ns <= 0) return;
     row->factors[ANA_FACTOR_ALGORITHM] = ratio(still_ns, comparison->even_ns);
     row->factors[ANA_FACTOR_STATIC] = ratio(comparison->even_ns, comparison->tuned_ns);
-    row->factors[ANA_FACTOR_DYNAMIC] = ratio(comparison->tuned_ns, unpacked_ns);
+    row->factors[ANA_FACTOR_PACKING] = ratio(comparison->tuned_ns, row->packed_tuned_ns);
+    row->factors[ANA_FACTOR_DYNAMIC] =
+        ratio(row->packed_tuned_ns > 0 ? row->packed_tuned_ns : comparison->tuned_ns, unpacked_ns);
     row->factors[ANA_FACTOR_REPACK] = packs ? ratio(unpacked_ns, row_ns) : 0;
     row->speed_up = ratio(still_ns > 0 ? still_ns : comparison->even_ns, row_ns);
 }
@@ -241,6 +254,7 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     ana_comparison compared = {.setup = setup, .rows = rows};
     for (int row = 0; row < row_count; row++) {
         TRY(play_unpacked(setup, memory, &rows[row], err));
+        TRY(play_packed(setup, memory, &rows[row], err));
     }
     TRY(play_baselines(setup, memory, &compared, err));
     relate(&compared, rows);

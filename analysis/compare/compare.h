@@ -17,12 +17,13 @@
 typedef enum ana_factor {
     ANA_FACTOR_ALGORITHM, ///< what the case itself saves or costs, both under `even`
     ANA_FACTOR_STATIC,    ///< the best split for the first iteration instead of `even`
+    ANA_FACTOR_PACKING,   ///< that split with the row's own packing of sequences instead of without
     ANA_FACTOR_DYNAMIC,   ///< the row without re-packing instead of that split
     ANA_FACTOR_REPACK,    ///< the row with re-packing instead of without
     ANA_FACTOR_COUNT
 } ana_factor;
 
-/// "algorithm", "static", "dynamic", "repacking".
+/// "algorithm", "static", "packing", "dynamic", "repacking".
 extern const char *const ana_factor_names[ANA_FACTOR_COUNT];
 
 /// Moves beyond this are counted and not kept.
@@ -108,6 +109,7 @@ typedef struct ana_row {
     double relative_to_even;   // per_second over that of `even`; 0: no such row
     double relative_to_tuned;
     int64_t unpacked_ns;              // without re-packing; 0: it does not re-pack, or no plan fits
+    int64_t packed_tuned_ns;          // `tuned` with the row's packing of sequences; 0: it has none
     double factors[ANA_FACTOR_COUNT]; // 0: does not apply
     double speed_up; // product of the others, over `even` without the case where that was played,
                      // else over `even`; 0: of a row that keeps its plan

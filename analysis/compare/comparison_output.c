@@ -261,6 +261,7 @@ static void write_dynamics(const ana_row *row, int first_iteration, json_writer 
     json_put_object(writer, "factors");
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
         const double value = row->factors[factor];
+        if (factor == ANA_FACTOR_PACKING && row->balancing->packing == NULL) continue;
         json_put_double(writer, ana_factor_names[factor], value > 0 ? value : (double)NAN);
     }
     json_put_double(writer, "total", row->speed_up > 0 ? row->speed_up : (double)NAN);
@@ -424,26 +425,40 @@ static void print_gpus(const ana_comparison *comparison, int label_width, text_b
     }
 }
 
+/// Whether any row has the factor: that of packing is left out where none has one of its own.
+static bool has_factor(const ana_comparison *comparison, int factor)
+{
+    if (factor != ANA_FACTOR_PACKING) return true;
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        if (comparison->rows[index].factors[factor] > 0) return true;
+    }
+    return false;
+}
+
 /// The factors of each dynamic row, "1.0284 x"; dashes where one does not apply.
 static void print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
-    static const int widths[ANA_FACTOR_COUNT] = {9, 8, 8, 10};
+    static const char *const titles[] = {"algorithm", "  static", " packing", " dynamic",
+                                         "re-packing"};
     bool has_header = false;
     if (!has_decisions(comparison) && comparison->still_even_ns == 0) return;
     for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (row->speed_up == 0) continue;
         if (!has_header) {
-            text_format(out, "\n%-*s %9s   %8s   %8s   %10s   %8s  over %s\n", label_width,
-                        "Where the speed-up comes from", "algorithm", "static", "dynamic",
-                        "re-packing", "total",
+            text_format(out, "\n%-*s", label_width, "Where the speed-up comes from");
+            for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+                if (has_factor(comparison, factor)) text_format(out, " %s  ", titles[factor]);
+            }
+            text_format(out, " %8s  over %s\n", "total",
                         comparison->still_even_ns > 0 ? "even without dynamism" : "even");
         }
         has_header = true;
         text_format(out, "%-*s", label_width, row->balancing->label);
         for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
             const double value = row->factors[factor];
-            text_format(out, " %*s %s", widths[factor],
+            if (!has_factor(comparison, factor)) continue;
+            text_format(out, " %*s %s", (int)strlen(titles[factor]),
                         text_wording(value > 0 ? "%.4f" : "-", value).text,
                         factor + 1 < ANA_FACTOR_COUNT ? "x" : "=");
         }
@@ -499,11 +514,12 @@ static void print_header(int label_width, bool tokens, text_buffer *out)
     text_format(out, " %9s  %s\n", "peak mem", "fits");
 }
 
-/// A case that begins after the end of a short run makes every row alike: better said.
+/// A case that begins after the end of a short run makes every row alike: better said. One whose
+/// loads vary under a model that stays, as with sequences of unlike length, does not.
 static void print_stillness(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
-    if (setup->dynamism == NULL) return;
+    if (setup->dynamism == NULL || model_dynamism_varies(setup->dynamism)) return;
     for (int row = 0; row < setup->study->balancing_count; row++) {
         if (comparison->rows[row].result.change_count > 0) return;
     }

@@ -303,6 +303,19 @@ static const bal_cost_source *sources_of(model_dynamism *dynamism, arena *memory
     return sources;
 }
 
+/// What a packing of a row's own changes in the training: that of the case is for the other rows.
+static void note_row_effect(ana_study *study, int row, arena *memory)
+{
+    int count = 0;
+    const model_assumption *notes =
+        model_dynamism_assumptions(study->balancings[row].dynamism, &count);
+    for (int note = 0; note < count; note++) {
+        if (strcmp(notes[note].name, "dynamism.effect") != 0) continue;
+        model_assume(&study->inputs, arena_format(memory, "balancing[%d].effect", row),
+                     notes[note].origin.kind, NULL, "%s", notes[note].value);
+    }
+}
+
 /// The case once more for every row that packs its sequences otherwise.
 static status open_row_sources(ana_setup *setup, model_dynamism_base *base, arena *memory,
                                error_message *err)
@@ -324,6 +337,7 @@ static status open_row_sources(ana_setup *setup, model_dynamism_base *base, aren
             return named_error(setup, &inner, err);
         }
         balancing->sources = sources_of(balancing->dynamism, memory);
+        note_row_effect(study, row, memory);
     }
     return STATUS_OK;
 }

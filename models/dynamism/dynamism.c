@@ -181,6 +181,11 @@ const char *model_dynamism_name(const model_dynamism *dynamism)
     return dynamism->row->name;
 }
 
+bool model_dynamism_varies(const model_dynamism *dynamism)
+{
+    return dynamism->state->varies;
+}
+
 int model_dynamism_source_count(const model_dynamism *dynamism)
 {
     return dynamism->state->source_count;

@@ -56,6 +56,9 @@ status model_dynamism_open(json_value object, const model_dynamism_base *base, a
 
 const char *model_dynamism_name(const model_dynamism *dynamism); ///< of the case
 
+/// Whether loads differ between iterations in which the model stays the same.
+bool model_dynamism_varies(const model_dynamism *dynamism);
+
 /// Replicas whose loads differ; 1: all replicas are alike. It divides the data-parallel degree:
 /// replica r of the training has the loads of r % count, or, where replicas share experts, those of
 /// the group that it is in.

@@ -15,6 +15,14 @@ grep -q '"balancer":"even packing cost"\|"label":"even packing cost"' rows.out |
 "$dynmo" simulate rows.json >table || fail 'simulate as a table'
 awk '/^even packing cost/ { if ($5 + 0 <= 1.02) exit 1; found = 1 } END { exit !found }' table ||
     fail "packing by cost gains nothing: $(cat table)"
+# What each packing changes stands per row, its share of the speed-up in a column of its own.
+[ "$(grep -c '^  assumed   balancing\[[123]\].effect  *every step has the sequences it had: ' table)" -eq 3 ] ||
+    fail 'rows with a packing of their own do not say what it changes'
+grep -q '^  assumed   dynamism.effect  *none: sequences in the order of arrival$' table || fail 'arrival has an effect'
+grep -q 'did not change the model' table && fail 'lengths that differ in every step are said to change nothing'
+awk '/^Where the speed-up comes from/ { titled = $8 == "packing" && $9 == "dynamic"; next }
+    /^partition every:2 packing karmarkar-karp .*=/ { if ($9 <= 1.02 || $11 > 1.01) exit 1; found = 1 } END { exit !(titled && found) }' table ||
+    fail "the share of packing: $(cat table)"
 
 # Both players, to the nanosecond, under each packing.
 for row in even 'even packing cost' 'partition every:2 packing karmarkar-karp'; do
