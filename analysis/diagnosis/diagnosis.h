@@ -315,16 +315,16 @@ typedef struct ana_counted_run {
     int last_iteration;
 } ana_counted_run;
 
-/// Looks at one of Megatron's files, or at a folder that holds rank<r>.jsonl or
-/// tokens_per_expert/rank<r>.jsonl.
+/// Looks at one of Megatron's files, at a folder that holds rank<r>.jsonl or
+/// tokens_per_expert/rank<r>.jsonl, or at what a pattern of the shell matches, "run/rank*.jsonl".
 ///
 /// Ranks are numbered stage by stage, and within a stage those that share experts follow each
 /// other, as with Megatron's default order. Where a stage has several such groups the first one
 /// counts.
 ///
-/// @return STATUS_IO; STATUS_FORMAT naming file and line, or the folder: no files, a rank missing,
-///         files that stages and experts do not divide; STATUS_INVALID: stages that do not
-///         divide the layers
+/// @return STATUS_IO; STATUS_FORMAT naming file and line, or the folder: no files, a rank missing
+///         or twice, files that stages and experts do not divide; STATUS_INVALID: stages that do
+///         not divide the layers
 ///
 /// Time: reads the first file once.
 status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,

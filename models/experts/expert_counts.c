@@ -85,12 +85,18 @@ static int count_before(const counts_builder *from, int iteration)
                              compare_iteration);
 }
 
-static status check_sum(const model_counts_shape *shape, const counted_row *row, error_message *err)
+static int64_t row_sum(const int32_t *tokens, int expert_count)
 {
     int64_t sum = 0;
-    for (int expert = 0; expert < shape->expert_count; expert++) {
-        sum += row->tokens[expert];
+    for (int expert = 0; expert < expert_count; expert++) {
+        sum += tokens[expert];
     }
+    return sum;
+}
+
+static status check_sum(const model_counts_shape *shape, const counted_row *row, error_message *err)
+{
+    const int64_t sum = row_sum(row->tokens, shape->expert_count);
     const int64_t stated = shape->row_tokens;
     if (sum == 0) {
         return error_set(err, STATUS_FORMAT, "%s: no expert of layer %d has a token", row->place,
@@ -154,6 +160,93 @@ static status check_complete(const counts_builder *from, const char *name, int c
     return STATUS_OK;
 }
 
+/// What the experts of a layer have together, microbatch by microbatch.
+typedef struct layer_totals {
+    int64_t total; // of the microbatch at hand; 0: the layer has no experts
+    int alike;     // microbatches in which it is the one that layers share
+    int iteration; // of the first microbatch in which tokens have come back
+    int microbatch;
+    int64_t risen; // the total there; 0: nowhere
+    int64_t shared;
+} layer_totals;
+
+static bool is_most(int part, int whole)
+{
+    return (int64_t)part * 4 >= (int64_t)whole * 3;
+}
+
+/// The total that most layers with experts share; 0: there is none.
+static int64_t shared_total(const layer_totals *layers, int layer_count)
+{
+    int64_t shared = 0;
+    int lead = 0; // a total of more than half the layers is what leads in the end
+    int alike = 0;
+    int count = 0;
+    for (int layer = 0; layer < layer_count; layer++) {
+        const int64_t total = layers[layer].total;
+        if (total == 0) continue;
+        if (lead == 0) shared = total;
+        lead += total == shared ? 1 : -1;
+    }
+    for (int layer = 0; layer < layer_count; layer++) {
+        count += layers[layer].total > 0;
+        alike += layers[layer].total == shared;
+    }
+    return count > 0 && is_most(alike, count) ? shared : 0;
+}
+
+/// Compares the layers of the microbatch at hand.
+static void compare_layers(layer_totals *layers, int layer_count, int iteration, int microbatch)
+{
+    const int64_t shared = shared_total(layers, layer_count);
+    bool was_shared = false;
+    for (int layer = 0; layer < layer_count; layer++) {
+        layer_totals *each = &layers[layer];
+        const bool is_alike = shared > 0 && each->total == shared;
+        const bool has_risen = was_shared && each->total > shared;
+        each->alike += is_alike;
+        was_shared = was_shared || is_alike;
+        if (!has_risen || each->risen > 0) continue;
+        each->iteration = iteration;
+        each->microbatch = microbatch;
+        each->risen = each->total;
+        each->shared = shared;
+    }
+}
+
+/// The same tokens pass all layers, each to as many experts, so the totals of a microbatch are
+/// alike. Where tokens are dropped or leave early they are smaller; padded to a capacity or summed
+/// over ranks, all are larger. Layers that some tokens pass by have fewer in every microbatch, and
+/// stages whose files are of other replicas differ in many. None of these is refused: only a total
+/// above the one that three quarters of the layers share, one before it among them, of a layer that
+/// has the shared one in three quarters of its microbatches.
+static status check_totals(const counts_builder *from, const char *name, int columns,
+                           error_message *err)
+{
+    const model_counts_shape *shape = from->shape;
+    layer_totals *layers = arena_array(from->memory, (size_t)shape->layer_count, sizeof *layers);
+    for (int at = 0; at < from->count; at++) {
+        const counts_sample *sample = &from->samples[at];
+        for (int microbatch = 0; microbatch < columns; microbatch++) {
+            for (int layer = 0; layer < shape->layer_count; layer++) {
+                const int32_t *tokens = sample->tokens + row_index(shape, layer, microbatch) *
+                                                             (size_t)shape->expert_count;
+                layers[layer].total = row_sum(tokens, shape->expert_count);
+            }
+            compare_layers(layers, shape->layer_count, sample->iteration, microbatch);
+        }
+    }
+    for (int layer = 0; layer < shape->layer_count; layer++) {
+        const layer_totals *each = &layers[layer];
+        if (each->risen == 0 || !is_most(each->alike, from->count * columns)) continue;
+        return error_set(err, STATUS_FORMAT,
+                         "%s: the experts of iteration %d, layer %d, microbatch %d have %" PRId64
+                         " tokens together, those of most layers %" PRId64,
+                         name, each->iteration, layer, each->microbatch, each->risen, each->shared);
+    }
+    return STATUS_OK;
+}
+
 static status finish(const counts_builder *from, const char *name, model_expert_counts *counts,
                      error_message *err)
 {
@@ -163,6 +256,7 @@ static status finish(const counts_builder *from, const char *name, model_expert_
         return error_set(err, STATUS_FORMAT, "%s: no tokens per expert in it", name);
     }
     TRY(check_complete(from, name, columns, err));
+    TRY(check_totals(from, name, columns, err));
     int *iteration = arena_array(from->memory, (size_t)from->count, sizeof *iteration);
     const int32_t **tokens = arena_array(from->memory, (size_t)from->count, sizeof *tokens);
     for (int at = 0; at < from->count; at++) {

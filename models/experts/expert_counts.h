@@ -50,8 +50,9 @@ typedef struct model_expert_counts {
 ///         experts than the model's, a number that is none, is negative or exceeds 2^31 - 1, a
 ///         layer without experts or beyond the model, a microbatch beyond M, a row that occurs
 ///         twice or whose sum is not row_tokens (0 where that is not stated); naming the iteration:
-///         a layer or microbatch that is missing; an empty file. STATUS_INVALID: more than
-///         MODEL_COUNTS_MAX counts; STATUS_IO.
+///         a layer or microbatch that is missing, or whose experts have more tokens together than
+///         those of most other layers, which usually have as many; an empty file. STATUS_INVALID:
+///         more than MODEL_COUNTS_MAX counts; STATUS_IO.
 status model_expert_counts_read_csv(const char *path, const model_counts_shape *shape,
                                     arena *memory, model_expert_counts *counts, error_message *err);
 

@@ -168,6 +168,7 @@ END
 counts run
 answers 'worthwhile, gain' run --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
 answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
+answers 'worthwhile, gain' 'run/*/rank[0-3].jsonl' --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
 "$dynmo" diagnose run --model moe.json --stages 4 --trace-stages 2 | grep -q '^200 iterations sampled, of 0 to 1990; each of 200 stands for 10$' ||
     fail 'counts: not as many samples as there are'
 
@@ -200,6 +201,12 @@ refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
 rm run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 3 files are not 2 stages of groups of 2 ranks that share experts' \
     run --model moe.json --stages 4 --trace-stages 2
+refuse 2 'run/*/rank[12].jsonl: 2 files of ranks, the largest is rank 2' \
+    'run/*/rank[12].jsonl' --model moe.json --stages 4 --trace-stages 2
+refuse 2 'none/rank*: no files rank<r>.jsonl' 'none/rank*' --model moe.json --stages 4
+mkdir -p other/tokens_per_expert
+cp run/tokens_per_expert/rank0.jsonl other/tokens_per_expert
+refuse 2 '*/tokens_per_expert/rank0.jsonl: rank 0 occurs twice' '*/tokens_per_expert/rank0.jsonl' --model moe.json --stages 4
 mkdir empty
 refuse 2 'empty: no files rank<r>.jsonl' empty --model moe.json --stages 4
 refuse 2 'steps.csv: not a SQLite file' steps.csv --stages 4

@@ -127,6 +127,56 @@ TEST(a_stated_number_of_tokens_holds_for_every_row)
             "f:2: the experts of layer 1, microbatch 0 have 9 tokens together, 10 were routed");
 }
 
+/// Counts of eight iterations of a model of eight layers with two experts, one microbatch each.
+///
+/// @param total [8][8] of iteration and layer
+static const char *totals_csv(int total[8][8], char *text)
+{
+    int length = sprintf(text, HEADER);
+    for (int iteration = 0; iteration < 8; iteration++) {
+        for (int layer = 0; layer < 8; layer++) {
+            length += sprintf(text + length, "%d,%d,0,%d,%d\n", iteration, layer, 10 + layer,
+                              total[iteration][layer] - 10 - layer);
+        }
+    }
+    return text;
+}
+
+/// @param kind 0: all alike; 1: dropped by capacity; 2: every fourth layer has them all; 3: tokens
+///             leave after the first layer, in one iteration; 4: the last quarter is of another
+///             replica; 5: one count is wrong
+static void fill_totals(int kind, int total[8][8])
+{
+    for (int cell = 0; cell < 64; cell++) {
+        const int iteration = cell / 8;
+        const int layer = cell % 8;
+        int value = 100 + iteration;
+        if (kind == 1 && layer % 3 > 0) value -= layer * 7 % 5;
+        if (kind == 2 && layer % 4 == 2) value *= 2;
+        if (kind == 3 && iteration == 5 && layer > 0) value -= 30;
+        if (kind == 4 && layer >= 6) value += iteration * 5 % 8 - 3;
+        if (kind == 5 && iteration == 5 && layer == 3) value *= 9;
+        total[iteration][layer] = value;
+    }
+}
+
+TEST(a_total_above_that_of_the_other_layers_is_refused_and_no_total_that_can_be)
+{
+    static const bool all_moe[8] = {true, true, true, true, true, true, true, true};
+    const model_counts_shape deep = {
+        .layer_count = 8, .is_moe = all_moe, .expert_count = 2, .microbatch_count = 1};
+    char text[4096];
+    int total[8][8];
+    for (int kind = 0; kind < 5; kind++) {
+        fill_totals(kind, total);
+        accepted(read_csv, &deep, totals_csv(total, text));
+    }
+    fill_totals(5, total);
+    refused(read_csv, &deep, totals_csv(total, text),
+            "f: the experts of iteration 5, layer 3, microbatch 0 have 945 tokens together, those "
+            "of most layers 105");
+}
+
 TEST(lines_of_megatron_pass_over_other_blocks)
 {
     const model_expert_counts counts = accepted(
