@@ -285,6 +285,13 @@ text_words text_wording(const char *format, ...)
     return words;
 }
 
+text_words text_count(int64_t count, const char *noun)
+{
+    const size_t length = strlen(noun);
+    const bool is_hissed = length >= 2 && strcmp(noun + length - 2, "ch") == 0; // "batches"
+    return text_wording("%" PRId64 " %s%s", count, noun, count == 1 ? "" : is_hissed ? "es" : "s");
+}
+
 text_words text_grouped(double value)
 {
     const text_words digits = text_wording("%.0f", value);

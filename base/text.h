@@ -65,9 +65,10 @@ typedef struct text_words {
 } text_words;
 
 text_words text_wording(const char *format, ...) __attribute__((format(printf, 1, 2)));
-text_words text_grouped(double value); ///< a whole number with commas: "157,286"
-text_words text_duration(int64_t ns);  ///< three digits and a unit: "1.23 ms"
-text_words text_size(int64_t bytes);   ///< with a binary unit: "1.50 GiB"
+text_words text_count(int64_t count, const char *noun); ///< "1 layer", "2 batches"
+text_words text_grouped(double value);                  ///< a whole number with commas: "157,286"
+text_words text_duration(int64_t ns);                   ///< three digits and a unit: "1.23 ms"
+text_words text_size(int64_t bytes);                    ///< with a binary unit: "1.50 GiB"
 
 /// The index of a word among names; name_count: it is none of them.
 int text_find(const char *word, const char *const *names, int name_count);

@@ -556,9 +556,11 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
     char passes[32] = "";
     if (study->run.round_count > 1)
         snprintf(passes, sizeof passes, " x %d passes", study->run.round_count);
-    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches%s, %s%s\n\n",
-                study->name, setup->iteration_count, setup->source.layer_count,
-                setup->machine.rank_count, setup->microbatch_count, passes, study->run.schedule,
+    text_format(out, "%s: %s, %s on %s, %s%s, %s%s\n\n", study->name,
+                text_count(setup->iteration_count, "iteration").text,
+                text_count(setup->source.layer_count, "layer").text,
+                text_count(setup->machine.rank_count, "stage").text,
+                text_count(setup->microbatch_count, "microbatch").text, passes, study->run.schedule,
                 study->run.post_validation ? ", post-validation" : "");
     print_header(label_width, tokens, out);
     for (int row = 0; row < study->balancing_count; row++) {

@@ -45,10 +45,11 @@ static void print_head(const ana_diagnosis *of, text_buffer *out)
 {
     const ana_series *series = of->series;
     const ana_setup *setup = of->setup;
-    text_format(out, "%s: %d layers in %d stages, %s, %d microbatches\n", setup->study->name,
-                series->layer_count, setup->stage_count, setup->study->run.schedule,
-                setup->microbatch_count);
-    text_format(out, "%d iterations sampled, of %d to %d", series->sample_count,
+    text_format(out, "%s: %s in %s, %s, %s\n", setup->study->name,
+                text_count(series->layer_count, "layer").text,
+                text_count(setup->stage_count, "stage").text, setup->study->run.schedule,
+                text_count(setup->microbatch_count, "microbatch").text);
+    text_format(out, "%s sampled, of %d to %d", text_count(series->sample_count, "iteration").text,
                 setup->first_iteration, series->last + setup->first_iteration);
     if (of->spacing > 1) {
         text_format(out, "; each of %d stands for %.4g", series->count, of->spacing);
@@ -114,6 +115,16 @@ static int other_causes(const ana_diagnosis *of, const ana_cause *causes[ANA_CAU
     return count;
 }
 
+/// What the correlation means: microbatches that are of unlike length may still cost nothing.
+static const char *correlation_words(const ana_diagnosis *of)
+{
+    if (of->data.correlation < ANA_LENGTHS_CORRELATION_MIN) {
+        return "hardly correlate: noise of ops, not length";
+    }
+    return of->alike.gain < ANA_CAUSE_GAIN_MIN ? "correlate, but lengths that differ cost little"
+                                               : "correlate: what differs is length";
+}
+
 static void print_data(const ana_diagnosis *of, text_buffer *out)
 {
     const bool of_ops = ana_ops_tell_lengths(of);
@@ -126,10 +137,7 @@ static void print_data(const ana_diagnosis *of, text_buffer *out)
     }
     print_gain("microbatches alike, at most", &of->alike, remark, out);
     text_format(out, "  %-*s  %-26.2f  %s\n", LABEL_WIDTH, "F and backward of a microbatch",
-                of->data.correlation,
-                of->data.correlation >= ANA_LENGTHS_CORRELATION_MIN
-                    ? "correlate: what differs is length"
-                    : "hardly correlate: noise of ops, not length");
+                of->data.correlation, correlation_words(of));
     if (of->evidence.is_of_stages && of_ops) {
         const ana_causes *causes = &of->options.stragglers->causes;
         text_format(out, "  %-*s  %+.2f %%\n", LABEL_WIDTH, "stages equally long, at most",

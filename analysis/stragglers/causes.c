@@ -436,6 +436,7 @@ void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const 
     ana_work_times_of(run, memory, &of.times);
     causes->correlation = of.times.correlation;
     causes->worker_factor = of.times.factor;
+    causes->untold = has_messages(run) ? 0 : slowdowns->launch_slowdown - 1;
     for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
         ana_cause *cause = &causes->all[kind];
         text_buffer evidence = {0};

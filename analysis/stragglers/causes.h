@@ -91,9 +91,11 @@ typedef struct ana_causes {
     ana_cause all[ANA_CAUSE_COUNT]; // by gain, largest first; named ones in front
     int named_count;
     ana_stage_split split;
-    double correlation;     // of F on the first and backward on the last part of the model of one
-                            // microbatch, less the means of step and worker
-    double *worker_factor;  // [worker_count]
+    double correlation;    // of F on the first and backward on the last part of the model of one
+                           // microbatch, less the means of step and worker
+    double *worker_factor; // [worker_count]
+    double untold; // share that late launches and the travel of messages, which were not recorded,
+                   // lengthen the run by together; 0: messages were recorded
     const double **mending; // [step_count][op_count] by what the ops' own times are multiplied
                             // where all named causes are mended; 0 also takes the ops' delays away
 } ana_causes;

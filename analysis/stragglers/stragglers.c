@@ -152,10 +152,10 @@ static void print_largest(text_buffer *out, const char *what, const double *rati
 
 static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, text_buffer *out)
 {
-    text_format(out,
-                "slowdown %.3f: %d steps of %d replicas x %d stages against every op at the "
-                "mean of its kind\n",
-                found->slowdown, run->step_count, run->replica_count, run->stage_count);
+    text_format(out, "slowdown %.3f: %s of %s x %s against every op at the mean of its kind\n",
+                found->slowdown, text_count(run->step_count, "step").text,
+                text_count(run->replica_count, "replica").text,
+                text_count(run->stage_count, "stage").text);
     text_append(out, "  by kind   ");
     for (int kind = 0; kind < run->kind_count; kind++) {
         if (found->by[ANA_SLOW_KIND][kind] < 1.0005) continue;
@@ -187,13 +187,21 @@ void ana_cause_print(const ana_cause *cause, text_buffer *out)
 
 void ana_stragglers_print(const ana_stragglers *of, text_buffer *out)
 {
+    const bool has_untold = of->causes.untold >= ANA_CAUSE_GAIN_MIN;
     print_slowdowns(&of->run, &of->slowdowns, out);
     if (of->causes.named_count == 0) {
-        text_format(out, "no cause: mending none of them gains %g %%\n", 100 * ANA_CAUSE_GAIN_MIN);
+        text_format(out, "no cause%s: mending none of them gains %g %%\n",
+                    has_untold ? " that can be told" : "", 100 * ANA_CAUSE_GAIN_MIN);
     }
     for (int each = 0; each < of->causes.named_count; each++) {
         ana_cause_print(&of->causes.all[each], out);
     }
+    if (!has_untold) return;
+    text_format(out,
+                "not told: late launches and the travel of messages lengthen the run by %.1f %% "
+                "together\n    messages were not recorded, so pauses of the host cannot be told "
+                "from slow links\n",
+                100 * of->causes.untold);
 }
 
 // Pictures.

@@ -295,12 +295,12 @@ static void write_clocks(const trace_import *import, text_buffer *out)
 static void write_words(const trace_import *import, const trace_info *info, const char *path,
                         bool keeps_gaps, text_buffer *out)
 {
-    text_format(out,
-                "trace '%s' in %s: %d layers, %d microbatches, %d iterations (%d to %d), %d ranks; "
-                "names of %s\n",
-                info->name, path, import->layer_count, import->microbatch_count,
-                import->iteration_count, import->first_iteration, import->last_iteration,
-                import->rank_count, naming_words(import->recordings[0].naming));
+    text_format(out, "trace '%s' in %s: %s, %s, %s (%d to %d), %s; names of %s\n", info->name, path,
+                text_count(import->layer_count, "layer").text,
+                text_count(import->microbatch_count, "microbatch").text,
+                text_count(import->iteration_count, "iteration").text, import->first_iteration,
+                import->last_iteration, text_count(import->rank_count, "rank").text,
+                naming_words(import->recordings[0].naming));
     for (int rank = 0; rank < import->rank_count; rank++) {
         write_rank_words(import, rank, out);
     }
@@ -416,12 +416,14 @@ static void write_csv_json(const trace_info *info, const trace_replay *replay, b
 
 static void write_csv_words(const trace_info *info, const char *path, text_buffer *out)
 {
-    text_format(out, "trace '%s' in %s: %d layers", info->name, path, info->layer_count);
+    text_format(out, "trace '%s' in %s: %s", info->name, path,
+                text_count(info->layer_count, "layer").text);
     if (info->microbatch_columns > 1) {
         text_format(out, " x %d microbatches", info->microbatch_columns);
     }
-    text_format(out, ", %" PRId64 " sampled iterations from %" PRId64 " to %" PRId64 "\n",
-                info->iteration_count, info->first_iteration, info->last_iteration);
+    text_format(out, ", %s from %" PRId64 " to %" PRId64 "\n",
+                text_count(info->iteration_count, "sampled iteration").text, info->first_iteration,
+                info->last_iteration);
     if (info->split == TRACE_UNKNOWN) text_append(out, unsplit);
 }
 

@@ -123,13 +123,13 @@ static void write_assumed(const imported *all, text_buffer *out)
 static void write_words(const imported *all, const char *store_path, text_buffer *out)
 {
     const ana_op_run *run = &all->run;
-    text_format(out,
-                "trace '%s' in %s: %d steps (%d to %d) of %d replicas x %d stages, %d "
-                "microbatches, %" PRId64 " ops of %d kinds\n",
-                all->name, store_path, run->step_count, all->table.ops[0].iteration,
-                all->table.ops[all->table.op_count - 1].iteration, run->replica_count,
-                run->stage_count, microbatch_count(&all->table), all->table.op_count,
-                run->kind_count);
+    text_format(
+        out, "trace '%s' in %s: %s (%d to %d) of %s x %s, %s, %s of %s\n", all->name, store_path,
+        text_count(run->step_count, "step").text, all->table.ops[0].iteration,
+        all->table.ops[all->table.op_count - 1].iteration,
+        text_count(run->replica_count, "replica").text, text_count(run->stage_count, "stage").text,
+        text_count(microbatch_count(&all->table), "microbatch").text,
+        text_count(all->table.op_count, "op").text, text_count(run->kind_count, "kind").text);
     write_assumed(all, out);
     text_format(out,
                 "a step took %s; replayed as recorded %s, off by %.2f %% in the median, %.2f %% at "

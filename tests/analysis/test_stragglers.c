@@ -261,6 +261,13 @@ TEST(messages_that_were_not_recorded_are_no_pauses)
     assert_int_equal(slowdowns.steps[0].delayed_ns, slowdowns.steps[0].recorded_ns);
     assert_true(slowdowns.launch_slowdown > 1.05);
     assert_int_equal(causes.named_count, 0);
+
+    const ana_stragglers all = {
+        .table = table, .run = run, .slowdowns = slowdowns, .causes = causes};
+    text_buffer out = {.memory = memory};
+    ana_stragglers_print(&all, &out);
+    assert_non_null(strstr(out.bytes, "no cause that can be told: "));
+    assert_non_null(strstr(out.bytes, "not told: late launches and the travel of messages "));
 }
 
 TEST(a_long_last_stage_is_named_with_the_split_that_mends_it)

@@ -98,6 +98,14 @@ TEST(durations_and_sizes_carry_three_digits_and_a_unit)
     assert_string_equal(text_size(INT64_C(80) << 30).text, "80.0 GiB");
 }
 
+TEST(a_count_of_one_has_a_noun_in_the_singular)
+{
+    assert_string_equal(text_count(1, "layer").text, "1 layer");
+    assert_string_equal(text_count(0, "layer").text, "0 layers");
+    assert_string_equal(text_count(1, "microbatch").text, "1 microbatch");
+    assert_string_equal(text_count(2, "microbatch").text, "2 microbatches");
+}
+
 TEST(the_nearest_name_is_offered_only_if_it_is_near)
 {
     static const char *const names[] = {"zb-h1", "zb-h2", "1f1b", "interleaved-1f1b"};

@@ -92,6 +92,9 @@ mends data lengths.db
 mends nothing ops.db
 mends layers both.db
 "$dynmo" diagnose lengths.db --stages 4 --json | grep -q '"correlation":0\.99' || fail 'lengths hardly correlate'
+"$dynmo" diagnose lengths.db --stages 4 | grep -q ' correlate: what differs is length$' || fail 'lengths do not differ'
+microbatches nearly.db '1 + 0.01 * s'
+"$dynmo" diagnose nearly.db --stages 4 | grep -q ' correlate, but lengths that differ cost little$' || fail 'lengths alike are said to differ'
 
 # Nothing at all, and next to nothing.
 run nothing.db 0

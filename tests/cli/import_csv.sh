@@ -43,10 +43,10 @@ $replay" import csv rank1.csv rank0.csv -o r.db
 cmp one two || fail 'the loads of two ranks differ from those of one file'
 
 printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,0,BW,21\n' >full.csv
-prints "trace 'full' in f.db: 1 layers, 1 sampled iterations from 0 to 0
+prints "trace 'full' in f.db: 1 layer, 1 sampled iteration from 0 to 0
 B and W were not told apart; schedules that split the backward need --backward-split" \
     import csv full.csv -o f.db
-prints "trace 'half' in f.db: 1 layers, 1 sampled iterations from 0 to 0" \
+prints "trace 'half' in f.db: 1 layer, 1 sampled iteration from 0 to 0" \
     import csv full.csv -o f.db --name half --backward-split 0.5
 refuse 2 "a trace name holds control character 10" \
     import csv full.csv -o n.db --name "a

@@ -11,7 +11,7 @@ refuses() {
 
 # Plain and gzip are told apart by content.
 gzip -c "$traces/gpu.json" >gpu.json
-prints "trace 'gpu' in g.db: 1 layers, 1 microbatches, 1 iterations (4 to 4), 1 ranks; names of torch.distributed.pipelining
+prints "trace 'gpu' in g.db: 1 layer, 1 microbatch, 1 iteration (4 to 4), 1 rank; names of torch.distributed.pipelining
 rank 1: 22 events, 9 GPU operations: 7 attributed (1 to messages, gradient reduction and optimizer), 1 outside windows, 1 without launch
 assumed: a full backward is 0.25 B and 0.75 W
 only 1 of layers 0 to 1: the other ranks' files have the rest
@@ -22,7 +22,7 @@ outside ops: host 402 us (44.7 %), launch 42.0 us (4.7 %), waiting 136 us (15.1 
 prints '{"iterations":[4],"layers":[{"layer":0,"forward_ns":0,"backward_input_ns":0,"backward_weight_ns":0,"communication_ns":0},{"layer":1,"forward_ns":52750,"backward_input_ns":37531,"backward_weight_ns":112594,"communication_ns":30000}]}' \
     show g.db --loads --json
 
-prints "trace 'cpu' in c.db: 1 layers, 1 microbatches, 1 iterations (1 to 1), 1 ranks; names of torch.distributed.pipelining
+prints "trace 'cpu' in c.db: 1 layer, 1 microbatch, 1 iteration (1 to 1), 1 rank; names of torch.distributed.pipelining
 rank 0: 13 events, 5 CPU operators: 4 attributed, 1 outside windows, 0 without launch
 device=cpu: no device activity; times are of CPU operators
 B and W were not told apart; schedules that split the backward need --backward-split
@@ -32,7 +32,7 @@ outside ops: host 595 us (59.5 %), work outside annotations 5.00 us (0.5 %)" \
     import kineto "$traces/cpu.json" -o c.db
 
 # Compute alone is not what was recorded.
-prints "trace 'left' in g.db: 1 layers, 1 microbatches, 1 iterations (4 to 4), 1 ranks; names of torch.distributed.pipelining
+prints "trace 'left' in g.db: 1 layer, 1 microbatch, 1 iteration (4 to 4), 1 rank; names of torch.distributed.pipelining
 rank 1: 22 events, 9 GPU operations: 7 attributed (1 to messages, gradient reduction and optimizer), 1 outside windows, 1 without launch
 B and W were not told apart; schedules that split the backward need --backward-split
 only 1 of layers 0 to 1: the other ranks' files have the rest

@@ -7,7 +7,7 @@ seeds=$(pwd)/fuzz/seeds/fuzz_nsys
 
 subject='import nsys'
 cp "$seeds/ranges" run.sqlite || exit 1
-prints 'trace '"'run'"' in t.db: 1 layers, 1 microbatches, 1 iterations (3 to 3), 1 ranks; names of torch.distributed.pipelining
+prints 'trace '"'run'"' in t.db: 1 layer, 1 microbatch, 1 iteration (3 to 3), 1 rank; names of torch.distributed.pipelining
 rank 0 (by the order of the files: it does not say): 10 events, 3 GPU operations: 2 attributed, 1 outside windows, 0 without launch
 B and W were not told apart; schedules that split the backward need --backward-split
 replay: 900 ns, recorded 900 ns: error +0.0 %; compute alone 100 ns
