@@ -43,7 +43,11 @@ void ana_splits_print(const ana_splits *splits, const char *indent, const char *
     for (int index = 0; index < splits->step_count; index++) {
         const ana_split_step *step = &splits->steps[index];
         if (index >= SHOWN_FIRST && index < splits->step_count - 1) continue;
-        if (index > SHOWN_FIRST) text_format(out, "%s%-*s  ..\n", indent, label_width, "");
+        if (index > SHOWN_FIRST) {
+            text_format(out, "%s%-*s  .. %d more, %s in `splits` of --json\n", indent, label_width,
+                        "", splits->change_count - SHOWN_FIRST,
+                        splits->step_count == splits->change_count + 1 ? "all" : "the first");
+        }
         text_format(out, "%s%-*s  from %d:", indent, label_width, index == 0 ? label : "",
                     number_of(names, step->from_iteration));
         for (int stage = 0; stage < step->stage_count; stage++) {

@@ -151,7 +151,8 @@ static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *me
     if (plan->chunk_count > 1 && plan->placement != BAL_PLACEMENT_LOOP) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "placement %s: a layout of Megatron places chunks interleaved only: stage "
-                         "i on rank i mod %d",
+                         "i on rank i mod %d; plan for 1f1b or interleaved-1f1b (--schedule), or "
+                         "for another schedule without a V and give --split-only",
                          bal_placement_name(plan->placement), plan->rank_count);
     }
     TRY(check_order(plan, "Megatron", plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", how,

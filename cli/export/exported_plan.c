@@ -47,6 +47,22 @@ static status find_row(const cli_arguments *arguments, const char *path,
                      known);
 }
 
+/// That the row has the iteration, if it is given: the last plan is none of those that come later.
+static status check_iteration(const cli_arguments *arguments, trace_store *store, int64_t run_id,
+                              const char *row, int iteration, arena *memory, error_message *err)
+{
+    trace_run_iteration *rows = NULL;
+    int count = 0;
+    if (!cli_has(arguments, "--iteration")) return STATUS_OK;
+    TRY(trace_run_rows(store, run_id, TRACE_RUN_ITERATIONS, row, memory, &rows, &count, err));
+    if (count == 0 || (iteration >= rows[0].iteration && iteration <= rows[count - 1].iteration)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "%s: --iteration %d: row '%.60s' has %d to %d",
+                     trace_store_path(store), iteration, row, rows[0].iteration,
+                     rows[count - 1].iteration);
+}
+
 /// The last plan of the row that is in force at --iteration.
 static status read_recorded(const cli_arguments *arguments, trace_store *store, arena *memory,
                             bal_plan *plan, error_message *err)
@@ -61,6 +77,7 @@ static status read_recorded(const cli_arguments *arguments, trace_store *store, 
     TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
     TRY(trace_run_rows(store, run.run_id, TRACE_RUN_PLANS, NULL, memory, &plans, &count, err));
     TRY(find_row(arguments, trace_store_path(store), plans, count, memory, &row, err));
+    TRY(check_iteration(arguments, store, run.run_id, row, iteration, memory, err));
     for (int each = 0; each < count; each++) {
         const bool is_later = chosen != NULL && plans[each].from_iteration > iteration;
         if (strcmp(plans[each].series, row) == 0 && !is_later) chosen = &plans[each];

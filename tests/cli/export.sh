@@ -101,7 +101,7 @@ refuse 2 'empty.json: schedule zb-h1: Megatron runs 1f1b alone; plan for that (-
 printf '%s' '{"schema":"dynmo-plan/1","first_layer":[0,4,8],"chunks":1,"placement":"interleaved","schedule":"1f1b","microbatches":2,"stage_ranks":[0,1],"data_parallel":1,"embedding":true,"head":true,"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >ordered.json
 refuse 2 'ordered.json: an order of its own, schedule 1f1b: Megatron runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
     ordered.json
-refuse 2 'v.json: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 2' v.json
+refuse 2 'v.json: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 2; plan for 1f1b or interleaved-1f1b (--schedule), or for another schedule without a V and give --split-only' v.json
 plan '[0,0,8]' 1 interleaved 1f1b 4 '[0,1]' true true >late.json
 refuse 2 'late.json: stage 0 is empty: frameworks keep the embedding, layer 0, on the first stage' late.json
 plan '[0,8,8]' 1 interleaved 1f1b 4 '[0,1]' true true >early.json
