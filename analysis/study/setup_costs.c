@@ -256,6 +256,7 @@ static status open_traced_model(ana_setup *setup, arena *memory, error_message *
     const ana_study *study = setup->study;
     const model_training training = {.sequence_length = study->sequence_length,
                                      .microbatch_size = study->microbatch_size,
+                                     .dtype = study->dtype,
                                      .parallel = study->parallel};
     const model_costs *costs = &setup->model_costs;
     const int layer_count = setup->source.layer_count;

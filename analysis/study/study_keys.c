@@ -142,7 +142,7 @@ static const ana_study_key keys[] = {
      .names = model_rank_order_names},
     {"training.dtype", ANA_KEY_CHOICE, "of a model; else as its config says", NULL,
      MODEL_DTYPE_UNKNOWN + 1, MODEL_DTYPE_COUNT - 1, MODEL_DTYPE_UNKNOWN, OFFSET(dtype),
-     .names = model_dtype_names, .flags = ANA_KEY_OF_MODEL},
+     .names = model_dtype_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_OF_TRACED},
     {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0,
      MODEL_ATTENTION_COUNT - 1, -1, OFFSET(attention), .names = model_attention_names,
      .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
@@ -374,6 +374,7 @@ status ana_study_check_costs(const ana_study *study, error_message *err)
     for (int key = 0; key < KEY_COUNT && study->model == NULL; key++) {
         const json_value given = json_at(study->root, keys[key].path);
         if ((keys[key].flags & ANA_KEY_OF_MODEL) == 0 || json_is_missing(given)) continue;
+        if ((keys[key].flags & ANA_KEY_OF_TRACED) != 0 && study->trace_model != NULL) continue;
         return json_error(given, STATUS_FORMAT, err,
                           "the times of a trace are as recorded; only a model's depend on it");
     }

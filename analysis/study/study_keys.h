@@ -46,6 +46,7 @@ enum {
     ANA_KEY_RANK = 1 << 4,         ///< below pipeline.stages
     ANA_KEY_RANKS = 1 << 5,        ///< at most pipeline.stages
     ANA_KEY_OF_MODEL = 1 << 10,    ///< the times of a trace do not depend on it
+    ANA_KEY_OF_TRACED = 1 << 11,   ///< but the parts of a layer do, which trace.model tells
     ANA_KEY_LATE = 1 << 8,         ///< read by ana_read_late_key, not with its object
 
     // Players that do not do what the key says; a study that gives it other than its default is

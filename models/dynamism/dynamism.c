@@ -98,7 +98,7 @@ static status choose_shares(model_dynamism *dynamism, error_message *err)
     }
     return json_error(parameters->object, STATUS_INVALID, err,
                       "case '%s' touches parts of a layer, and a trace does not tell them apart: "
-                      "name the model beside it",
+                      "name the model that was traced, trace.model",
                       dynamism->row->name);
 }
 

@@ -528,8 +528,8 @@ static status lengths_open(void *state, error_message *err)
     const model_dynamism_base *base = at->of.base;
     if (base->config == NULL || base->shape == NULL || base->shares == NULL) {
         return error_set(err, STATUS_INVALID,
-                         "case 'lengths' needs the model beside a trace: it tells how long the "
-                         "recorded sequences were");
+                         "case 'lengths' needs the model that was traced, trace.model: it tells "
+                         "how long the recorded sequences were");
     }
     at->replica_count = base->parallel.data;
     at->microbatch_count = base->microbatch_count;

@@ -79,8 +79,12 @@ static status read_number(reading *file, int64_t *number, error_message *err)
     }
     const bool ends = file->at == file->end || is_space(*file->at) || *file->at == ']';
     if (file->at > from && ends) return STATUS_OK;
-    return error_set(err, STATUS_FORMAT, "%s:%" PRId64 ": '%.20s' is no whole number", file->name,
-                     file->line, from);
+    const char *word = from; // to its end, or as much of it as a message has room for
+    while (word < file->end && !is_space(*word) && *word != ']' && word - from < 20) {
+        word++;
+    }
+    return error_set(err, STATUS_FORMAT, "%s:%" PRId64 ": '%.*s' is no whole number", file->name,
+                     file->line, (int)(word - from), from);
 }
 
 /// Lengths, or offsets where the first is 0.

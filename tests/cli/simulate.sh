@@ -26,6 +26,10 @@ sed '/^Inputs$/,$d; /^iteration: /d; /^imbalance: /d' dynamic | while IFS= read 
     grep -qhxF -- "$line" "$root/README.md" "$root/analysis/SIMULATING.md" || { echo "no page shows: $line"; exit 1; }
 done || failed=1
 
+# No split is there that is of an iteration after the last.
+refuse 2 "t.db: --iteration 240: row 'partition on-change' has 10 to 239" \
+    export megatron t.db --row 'partition on-change' --iteration 240
+
 # A split that the answer names is the one that is exported, under the same iteration.
 grep -A 1 '^partition on-change  *from 10: ' answer | grep -q ' from 32: 5 3 3 5$' || fail 'no split from 32'
 expect 0 '{"num_stages":4,"parts":[0,5,8,11,16]}' '' \
@@ -216,13 +220,27 @@ refuse 2 's.json: training.iterations: missing; a case over a model needs to kno
     simulate s.json
 study ',"dynamism":{"case":"sparse-attention"}'
 "$dynmo" simulate s.json >out 2>err
-if [ $? -ne 2 ] || ! grep -q 'name the model beside it' err; then
+if [ $? -ne 2 ] || ! grep -q 'name the model that was traced, trace.model' err; then
     fail 'a case that touches parts of the layers of a trace'
 fi
 printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","model":"gpt2"},"pipeline":{"stages":4},"dynamism":{"case":"sparse-attention"}}' >s.json
 refuse 2 "s.json: trace.model: 'gpt2' has 14 layers with embedding and head, the trace 16 layers" \
     simulate s.json
 [ ! -e run.db ] || fail 'something was written'
+
+# Sequences of unlike length over a trace need its model, in the type of number in which it ran.
+lengths() { # NAME OF THE MODEL, EXTRA OF TRAINING
+    printf '{"schema":"dynmo-study/1","trace":{"store":"%s"%s},"hardware":"cpu-core","training":{"iterations":4%s},"pipeline":{"stages":2},"dynamism":{"case":"lengths","mean_tokens":50},"balancing":{"balancer":"even"}}' \
+        "$root/traces/recorded/cpu-early-exit.db.gz" "$1" "$2" >s.json
+}
+lengths '' ''
+"$dynmo" simulate s.json 2>&1 | grep -q 'trace\.model' || fail 'lengths without a model'
+lengths ',"model":"gpt-bytes"' ''
+refuse 2 "s.json: hardware 'cpu-core' has no flop_per_s for dtype bfloat16" simulate s.json
+lengths ',"model":"gpt-bytes"' ',"dtype":"float32"'
+"$dynmo" simulate s.json | grep -q '^even ' || fail 'lengths over a trace of a CPU'
+lengths '' ',"dtype":"float32"'
+refuse 2 "s.json: training.dtype: the times of a trace are as recorded; only a model's depend on it" simulate s.json
 
 # A full disk: one message, exit 1, and the old file stays.
 if [ -w /dev/full ]; then

@@ -256,7 +256,7 @@ FIXTURE_TEST(shares_are_taken_from_the_model)
     fixture->base.shares = NULL;
     fixture_refused("{'case':'mod'}", STATUS_INVALID,
                     "study.json: case 'mod' touches parts of a layer, and a trace does not tell "
-                    "them apart: name the model beside it");
+                    "them apart: name the model that was traced, trace.model");
     fixture_open("{'case':'mod','load_model':'published'}");
 }
 

@@ -146,7 +146,7 @@ FIXTURE_TEST(what_is_wrong_is_named)
     fixture->base.shares = NULL;
     fixture_refused("{'case':'pruning'}", STATUS_INVALID,
                     "study.json: case 'pruning' touches parts of a layer, and a trace does not "
-                    "tell them apart: name the model beside it");
+                    "tell them apart: name the model that was traced, trace.model");
 }
 
 int main(void)

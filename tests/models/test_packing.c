@@ -184,7 +184,7 @@ TEST(what_is_no_length_is_refused_with_its_line)
 {
     refuse_lengths("", "f: no length of a sequence in it");
     refuse_lengths("[0]", "f: no length of a sequence in it");
-    refuse_lengths("7\n-3\n", "f:2: '-3\n' is no whole number");
+    refuse_lengths("7\n-3\n", "f:2: '-3' is no whole number");
     refuse_lengths("7\nnan", "f:2: 'nan' is no whole number");
     refuse_lengths("1.5", "f:1: '1.5' is no whole number");
     refuse_lengths("7\n0\n", "f:2: a length of 0 tokens, expected 1 to 1073741824");
