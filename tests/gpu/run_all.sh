@@ -18,7 +18,7 @@
 # holds the programs with their libraries; where it is not given they are in bin/ of what
 # tests/gpu/pack.sh has packed, else they are built by CMake. Leaves at most 8 files in RESULTS; what a
 # stage has got until then also when it is killed. tests/gpu/validation_table.py makes a table of them.
-# Ends with 0 if nothing failed.
+# Ends with 0 if nothing has failed as RESULTS says, in an earlier call too.
 #
 # SMOKE=1 takes the smallest sizes, for a trial on an emulated GPU (tests/gpu/pack.sh --emulated);
 # DEVICE=cpu plays the runs on the host. Neither says anything about time: TOLERANCE is 10 then.
@@ -139,11 +139,8 @@ stage_7() {
     keep_figures figures
     step cublaslt 30 "$bin/gpu_measure_cublaslt" $smoke
     keep_figures cublaslt
-    # PyTorch has libraries of its own, which ours must not replace.
-    step sdpa 60 env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
-    keep_figures sdpa
-    step sparse 60 env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/measure_sparse.py"
-    keep_figures sparse
+    pytorch sdpa 60 measure_sdpa.py
+    pytorch sparse 60 measure_sparse.py
 }
 
 run_stages

@@ -3,7 +3,7 @@
 # stage_N for each and end with run_stages, which ends with 0 if nothing failed.
 
 stage_seconds=${STAGE_SECONDS:-480}
-failed=0 not_run=''
+not_run=''
 packing_seconds=10 # of --within: to end a program and pack what there is
 device=${DEVICE:-cuda}
 case $device in
@@ -113,7 +113,14 @@ run_stages() {
         done
     fi
     if [ -n "$not_run" ]; then echo "not run:$not_run" >&2; fi
-    [ "$failed" -eq 0 ]
+    [ "$(failures)" -eq 0 ]
+}
+
+# failures: how many steps have failed as RESULTS says, in an earlier call too: each as it ended last. What neither passed
+# nor was skipped has failed, but for what --within had no time for.
+failures() {
+    awk -F '"' '$8 == "outcome" { last[$4] = $10 }
+        END { for (step in last) failed += last[step] !~ /^(passed|skipped|not run)$/; print failed + 0 }' "$results/results.jsonl"
 }
 
 # time_of_stage N...: how many seconds the first of these has: with --within its share of what is left for all.
@@ -162,7 +169,7 @@ end_stage() {
         (cd "$work" && tar -czf "$results/traces.tar.gz" ./*.db)
     fi
     if [ -f "$work/hardware.json" ]; then cp "$work/hardware.json" "$results/"; fi
-    echo "stage $1: $(($(date +%s) - stage_begin)) s; $failed failed so far" >&2
+    echo "stage $1: $(($(date +%s) - stage_begin)) s; $(failures) failed so far" >&2
 }
 
 # Mechanisms with what makes them begin within the first iterations.
@@ -231,14 +238,9 @@ when_stopped() {
     if [ -n "$all_end" ] && [ "$allowed" -lt "$limit" ]; then echo 'not run'; else echo stopped; fi
 }
 
-# note NAME OUTCOME SECONDS TEXT: a line of results.jsonl. What neither passed nor was skipped has failed, but for what
-# --within had no time for.
+# note NAME OUTCOME SECONDS TEXT: a line of results.jsonl
 note() {
-    case $2 in
-    passed | skipped) ;;
-    'not run') late=$2 not_run="$not_run $1" ;;
-    *) failed=$((failed + 1)) ;;
-    esac
+    case $2 in 'not run') late=$2 not_run="$not_run $1" ;; esac
     printf '{"step":"%s","stage":%d,"outcome":"%s","seconds":%d,"says":"%s"}\n' \
         "$1" "$stage" "$2" "$3" "$4" >>"$results/results.jsonl"
     echo "$1: $2, $3 s $4" >&2
@@ -258,6 +260,16 @@ sanitize() {
     # A test asks for more memory than there is; the programs look at what every call returns themselves.
     case $tool in memcheck) set -- --report-api-errors no "$@" ;; esac
     step "$tool" "$seconds" env CUDA_MODULE_LOADING=LAZY "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 "$@"
+}
+
+# pytorch NAME SECONDS SCRIPT: figures of PyTorch, which has libraries of its own, which ours must not replace.
+pytorch() {
+    if ! command -v "${PYTHON:-python3}" >/dev/null; then
+        note "$1" skipped 0 "there is no ${PYTHON:-python3} on this machine"
+        return
+    fi
+    step "$1" "$2" env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/$3"
+    keep_figures "$1"
 }
 
 # keep_figures NAME: the figures that a step has printed.

@@ -91,6 +91,20 @@ within 200 --stage 1 --stage 2
 grep '"step":"same-bits-bits"' "$work/slow/within/results.jsonl" | tail -n 1 | grep -q '"passed".*"says":"8 runs' ||
     fail 'a second call'
 
+# A step that fails is no less a failure to the call that does not repeat it.
+fake gpu_test_kernels <<'END'
+exit 1
+END
+for call in 1 2; do
+    code=0
+    sh "$run_all" "$work/slow/failing" "$work/slow" --within 60 --stage 1 >"$work/said" 2>&1 || code=$?
+    if [ $code -ne 1 ] || ! grep -q '1 failed so far' "$work/said"; then fail "call $call hides a failure"; fi
+done
+[ "$(wc -l <"$work/slow/failing/results.jsonl")" -eq 2 ] || fail 'a step that failed is repeated'
+PYTHON=no-such-python sh "$run_all" "$work/slow/bare" "$work/bin" --stage 7 >"$work/said" 2>&1 || fail 'without Python'
+[ "$(grep -c '"outcome":"skipped".*"says":"there is no no-such-python' "$work/slow/bare/results.jsonl")" -eq 2 ] ||
+    fail 'without Python nothing is skipped'
+
 # several STAGE GPUS: of tests/multigpu, which must not fail; how long an emulated op takes means nothing
 several() {
     GPUS=$2 MPIRUN='' TOLERANCE=1000000 sh "$(dirname "$run_all")/../multigpu/run_all.sh" "$work/several" "$work/bin" \
