@@ -134,8 +134,10 @@ typedef struct cli_run_outcome {
     int64_t clock_residual_ns; // by which it may be wrong, the largest
     cli_run_experts experts;
     ana_agreement agreement;
-    ana_forecast forecast; // of a device that trains, under a clock that measures
-    int64_t replay_ns;     // timed: of the whole run, as simulated by itself; -1: not simulated
+    ana_forecast forecast;         // of a device that trains, under a clock that measures
+    int64_t forecast_migration_ns; // by the machine's links; the result has what was measured
+    int64_t forecast_decision_ns;  // by the study's decision_ns
+    int64_t replay_ns; // timed: of the whole run, as simulated by itself; -1: not simulated
     int replay_difference_count; // iterations whose length or plan is another
     int plan_difference_count;   // iterations whose plan is another
     bal_training_result result;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "models/cost/saturating.h"
 #include "sim/training_replay.h"
 
 #include <inttypes.h>
@@ -94,6 +95,10 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
             outcome->clock_residual_ns = measured->clock_residual_ns;
         }
     }
+    outcome->forecast_migration_ns =
+        saturating_add(outcome->forecast_migration_ns, measured->forecast_migration_ns);
+    outcome->forecast_decision_ns =
+        saturating_add(outcome->forecast_decision_ns, measured->forecast_decision_ns);
     outcome->iteration_count++;
     cli_run_experts_add(&outcome->experts, measured, outcome->memory);
     const bal_machine machine = machine_of(outcome);
@@ -212,6 +217,10 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
     json_put_int64(&writer, "repacks", result->repack_count);
     json_put_int64(&writer, "moved_layers", result->moved_layer_count);
     json_put_int64(&writer, "moved_bytes", result->moved_bytes);
+    json_put_int64(&writer, "migration_ns", result->migration_ns);
+    json_put_int64(&writer, "forecast_migration_ns", outcome->forecast_migration_ns);
+    json_put_int64(&writer, "decision_ns", result->decision_ns);
+    json_put_int64(&writer, "forecast_decision_ns", outcome->forecast_decision_ns);
     cli_run_experts_write(&outcome->experts, &writer);
     write_agreement(outcome, &writer);
     if (cli_run_has_forecast(request)) cli_run_forecast_write(outcome, &writer);
@@ -287,6 +296,22 @@ static void print_clocks(const cli_run_outcome *outcome, text_buffer *out)
                 text_duration(outcome->clock_residual_ns).text);
 }
 
+/// What balancing cost, beside what it was to cost.
+static void print_balancing(const cli_run_outcome *outcome, text_buffer *out)
+{
+    const bal_training_result *result = &outcome->result;
+    const double more_ns = (double)result->migration_ns - (double)outcome->forecast_migration_ns +
+                           (double)result->decision_ns - (double)outcome->forecast_decision_ns;
+    if (outcome->opened->row->policy.kind == BAL_POLICY_NEVER) return;
+    if (outcome->request->clock == EXEC_CLOCK_NOMINAL && !outcome->request->learns) return;
+    text_format(out, "migration %s, forecast %s; ", text_duration(result->migration_ns).text,
+                text_duration(outcome->forecast_migration_ns).text);
+    text_format(out, "decisions %s, forecast %s: %+.2f %% of the run\n",
+                text_duration(result->decision_ns).text,
+                text_duration(outcome->forecast_decision_ns).text,
+                more_ns / (double)result->total_ns * 100);
+}
+
 void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
 {
     const cli_run_request *request = outcome->request;
@@ -308,6 +333,7 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 result->bubble_ratio, result->imbalance_ratio, result->rebalance_count,
                 result->repack_count, result->moved_layer_count,
                 text_size(result->moved_bytes).text);
+    print_balancing(outcome, out);
     cli_run_experts_print(&outcome->experts, out);
     if (cli_run_has_forecast(request)) cli_run_forecast_print(outcome, out);
 }

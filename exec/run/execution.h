@@ -62,6 +62,8 @@ typedef struct exec_measured {
     int64_t migration_finish_ns; // nominal clock: end of the last transfer, met by sender and
                                  // receiver with their clocks, all free at 0 or at their last ops
     int64_t migrated_bytes;      // packed state that travelled, of all replicas
+    int64_t forecast_migration_ns; // what the record's migration and decision take by the machine's
+    int64_t forecast_decision_ns;  // links and the training's decision_ns, whatever the clock
 } exec_measured;
 
 typedef struct exec_training_listener {

@@ -180,6 +180,8 @@ static status put_measured(exec_leader *leader, const bal_training_iteration *re
     measured->played = &leader->played;
     measured->migration_finish_ns = leader->moved.finish_ns;
     measured->migrated_bytes = leader->moved.bytes;
+    measured->forecast_migration_ns = leader->moved.forecast_ns;
+    measured->forecast_decision_ns = record->was_asked ? leader->training.decision_ns : 0;
     return listener->put(listener->context, measured, err);
 }
 

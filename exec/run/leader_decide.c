@@ -5,10 +5,10 @@
 /// Moves to a plan, and fills what the record says of that.
 ///
 /// @param moving      the layers as they are on their way
-/// @param modelled_ns what it takes by the model
+/// @param forecast_ns what it takes by the machine's links
 static status move(exec_leader *leader, const bal_placed_partition *placed, int microbatch_count,
                    const bal_migration *migration, const bal_layer_costs *moving,
-                   int64_t modelled_ns, bal_training_iteration *record, error_message *err)
+                   int64_t forecast_ns, bal_training_iteration *record, error_message *err)
 {
     const exec_next_plan next = {
         .placed = *placed,
@@ -21,7 +21,8 @@ static status move(exec_leader *leader, const bal_placed_partition *placed, int 
     record->rebalanced = migration->layer_count > 0;
     record->moved_layer_count = migration->layer_count;
     record->moved_bytes = migration->bytes;
-    record->migration_ns = leader->is_nominal ? modelled_ns : leader->moved.elapsed_ns;
+    record->migration_ns = leader->is_nominal ? forecast_ns : leader->moved.elapsed_ns;
+    leader->moved.forecast_ns = forecast_ns;
     return STATUS_OK;
 }
 
