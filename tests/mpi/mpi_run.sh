@@ -41,6 +41,11 @@ same 24 wide.json --row re-packed
 grep -q ' [1-9][0-9]* re-packings' mpi_out || fail "no re-packing: $(cat mpi_out)"
 sed 's/"stages":24,"schedule":"zb-h1"/"stages":4,"schedule":"interleaved-1f1b"/' wide.json >few.json
 same 8 few.json --data-parallel 2
+# A rank at half the speed, which the balancer answers.
+same 4 few.json --slow 1=2
+cp mpi_out slowed
+same 4 few.json
+cmp -s slowed mpi_out && fail 'a slow rank changes nothing'
 # Two chunks per rank, folded and in order: plans that move chunks of both rows.
 for schedule in zb-v v-half interleaved-zb; do
     sed "s/\"stages\":24,\"schedule\":\"zb-h1\"/\"stages\":4,\"schedule\":\"$schedule\"/" wide.json >chunks.json
