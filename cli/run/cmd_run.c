@@ -163,6 +163,7 @@ typedef struct run_state {
     cli_run_study opened;
     int layer_count;
     exec_model model; // the rest of a device that trains
+    bool is_synthetic;
     exec_training_text text;
     exec_training_device device;
     exec_packing packing;
@@ -215,7 +216,12 @@ static status prepare_device(run_state *state, error_message *err)
     if (!request->learns) return STATUS_OK;
     TRY(cli_run_model_read(request, &state->opened, state->memory, &state->model, &text,
                            &token_bytes, err));
-    TRY(exec_training_text_read(text, &state->model, token_bytes, &state->text, err));
+    state->is_synthetic = text == NULL;
+    if (text == NULL) {
+        exec_training_text_make(&state->model, &state->text);
+    } else {
+        TRY(exec_training_text_read(text, &state->model, token_bytes, &state->text, err));
+    }
     TRY(cli_run_packing_make(request, &state->opened, state->memory, &state->model, &state->packing,
                              err));
     const bool shares_gpu = strcmp(request->transport, "local") == 0;
@@ -283,6 +289,7 @@ static status prepare_leader(run_state *state, error_message *err)
     }
     TRY(sim_predictor_create(&state->predicted, state->memory, &state->execution.evaluator, err));
     cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory);
+    state->outcome.is_synthetic = state->is_synthetic;
     TRY(cli_run_files_begin(request, &state->opened, &state->model, state->memory, &state->files,
                             err));
     state->training.sink = cli_run_files_sink(state->files);
@@ -398,7 +405,9 @@ const cli_command cli_command_run = {
              .help = "config.json or shipped name: what is trained (cpu, cuda), or what says how "
                      "long ops take (timed, with --hardware)"},
             {"--hardware", "NAME", .help = "hardware file or preset, with --model"},
-            {"--text", "FILE", .help = "text to train on, as bytes (cpu, cuda)"},
+            {"--text", "FILE",
+             .help = "text to train on, as bytes (cpu, cuda); without one tokens are drawn by the "
+                     "study's seed"},
             {"--iterations", "N", .help = "instead of the study's number"},
             {"--data-parallel", "D",
              .help = "replicas of the pipeline, instead of the study's number"},

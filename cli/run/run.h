@@ -73,10 +73,10 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
 /// its "execution" names; of a model whose layers have experts that is mixture of experts.
 ///
 /// @param text        out: path of the text to train on, borrowed from the request or carved from
-///                    memory
+///                    memory; NULL: none is named, and tokens are synthetic
 /// @param token_bytes out: of a token of it
 /// @return STATUS_UNSUPPORTED for a model that the executor has not; STATUS_FORMAT naming key,
-///         value and limits; STATUS_INVALID where no text is named
+///         value and limits
 status cli_run_model_read(const cli_run_request *request, const cli_run_study *opened,
                           arena *memory, exec_model *model, const char **text, int *token_bytes,
                           error_message *err);
@@ -123,6 +123,7 @@ typedef struct cli_run_outcome {
     double *gradient_norm; // [iteration_max]
     int64_t *iteration_ns; // [iteration_max]
     uint64_t *plan_hash;   // [iteration_max] of the plan in force
+    bool is_synthetic;     // no text was named, so tokens are
     uint64_t loss_hash;    // FNV-1a over the bits of losses and norms
     uint64_t state_hash;   // of the last iteration
     int64_t overhead_ns;   // sums over ranks and iterations

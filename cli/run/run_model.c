@@ -204,10 +204,8 @@ status cli_run_model_read(const cli_run_request *request, const cli_run_study *o
     } else if (named != NULL) {
         *text = file_path_beside(request->path, named, memory);
     } else {
-        return error_set(err, STATUS_INVALID,
-                         "%s: device %s needs a text to train on: --text FILE, or "
-                         "\"execution\":{\"text\":FILE}",
-                         request->path, request->device);
+        TRY(refuse_key(opened->study.execution, "token_bytes", "a text", err));
+        *text = NULL;
     }
     const status checked = exec_model_check(&read, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", request->path);

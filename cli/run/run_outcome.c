@@ -171,6 +171,7 @@ static void write_learning(const cli_run_outcome *outcome, json_writer *writer)
     json_put_double_array(writer, "loss", outcome->loss,
                           outcome->request->learns ? outcome->iteration_count : 0, 17);
     if (!outcome->request->learns) return;
+    json_put_bool(writer, "synthetic_tokens", outcome->is_synthetic);
     json_put_int64(writer, "announced_changes", outcome->result.change_count);
     json_put_double_array(writer, "gradient_norm", outcome->gradient_norm, outcome->iteration_count,
                           17);
@@ -321,8 +322,9 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 outcome->opened->study.name, outcome->opened->row->label, outcome->iteration_count,
                 outcome->opened->study.parallel.data, setup->machine.rank_count,
                 setup->microbatch_count, outcome->opened->study.run.schedule);
-    text_format(out, "device %s, transport %s, clock %s\n", request->device, request->transport,
-                exec_clock_names[request->clock]);
+    text_format(out, "device %s, transport %s, clock %s%s\n", request->device, request->transport,
+                exec_clock_names[request->clock],
+                outcome->is_synthetic ? ", synthetic tokens" : "");
     if (request->learns) print_losses(outcome, out);
     print_times(outcome, out);
     if (request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);

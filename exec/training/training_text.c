@@ -1,5 +1,6 @@
 #include "exec/training/training_text.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/rng.h"
 
@@ -8,6 +9,8 @@
 
 enum {
     TEXT_PURPOSE = 0x7465, // keeps the draws of the text apart from the other draws of a seed
+    SYNTHETIC_PURPOSE = 0x7379,
+    SYNTHETIC_TOKENS = 1 << 20,
 };
 static const size_t text_bytes_max = (size_t)1 << 30;
 
@@ -58,6 +61,21 @@ status exec_training_text_read(const char *path, const exec_model *model, int to
         free(bytes);
     }
     return result;
+}
+
+void exec_training_text_make(const exec_model *model, exec_training_text *text)
+{
+    rng generator = rng_init(model->seed, SYNTHETIC_PURPOSE);
+    *text = (exec_training_text){.token_count = SYNTHETIC_TOKENS + (size_t)model->sequence_length,
+                                 .token_bytes = sizeof(uint32_t)};
+    text->bytes = memory_array(text->token_count, sizeof(uint32_t));
+    for (size_t index = 0; index < text->token_count; index++) {
+        const uint64_t bound = 1 + rng_below(&generator, (uint64_t)model->vocabulary);
+        const uint64_t token = rng_below(&generator, bound);
+        for (size_t byte = 0; byte < sizeof(uint32_t); byte++) {
+            text->bytes[index * sizeof(uint32_t) + byte] = (unsigned char)(token >> 8 * byte);
+        }
+    }
 }
 
 void exec_training_text_free(exec_training_text *text)

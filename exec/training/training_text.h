@@ -1,5 +1,5 @@
 /// The text that a language model learns: any file, byte for byte, or tokens of 2 or 4 bytes,
-/// little end first, as tokenizers of other projects leave them.
+/// little end first, as tokenizers of other projects leave them; or synthetic tokens.
 ///
 /// Which tokens a microbatch has depends on seed, iteration, microbatch and sequence, never on the
 /// rank that asks: every plan learns from the same sequences in the same order.
@@ -28,6 +28,13 @@ typedef struct exec_training_text {
 ///         model's vocabulary, naming path, size or place, and need
 status exec_training_text_read(const char *path, const exec_model *model, int token_bytes,
                                exec_training_text *text, error_message *err);
+
+/// Makes a text where there is none to read: tokens of the model's vocabulary that depend on its
+/// seed alone, each below a bound that is drawn, too, so that low ones come more often. There is
+/// little to learn from it, but as much to do as from a real one.
+///
+/// @param text out: release with exec_training_text_free
+void exec_training_text_make(const exec_model *model, exec_training_text *text);
 
 /// Of a text that is all zero nothing.
 void exec_training_text_free(exec_training_text *text);

@@ -99,6 +99,17 @@ grep -q '"by_kind":{"F":' slow.json || fail 'stragglers do not tell kinds of a r
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
+# Without a text: tokens of the seed, the same under every plan.
+sed 's/"text":"text.txt"/"seed":5/' train.json >drawn.json
+"$dynmo" run drawn.json --device cpu --row even --json >even_drawn || fail 'training without a text'
+"$dynmo" run drawn.json --device cpu --json >moved_drawn || fail 'training without a text'
+[ "$(value even_drawn loss_hash)" = "$(value moved_drawn loss_hash)" ] || fail 'losses of synthetic tokens differ'
+[ "$(value even_drawn synthetic_tokens) $(value even.json synthetic_tokens)" = 'true false' ] || fail 'what is synthetic'
+"$dynmo" run drawn.json --device cpu --row even >out || fail 'training without a text'
+grep -q '^device cpu, transport local, clock real, synthetic tokens$' out || fail "no word of synthetic tokens: $(cat out)"
+sed 's/"seed":5/&,"token_bytes":2/' drawn.json >sized.json
+refuse 2 'sized.json: execution.token_bytes: given, but it is of a text' sized.json --device cpu
+
 # Blocks as Llama's and Mixtral's, on tokens of two bytes: the same bits under every plan.
 cat >llama.json <<'END'
 {"model_type":"llama","num_hidden_layers":4,"hidden_size":16,"intermediate_size":24,"num_attention_heads":4,

@@ -129,6 +129,34 @@ static void draw(uint64_t seed, int iteration, int microbatch, int *token)
     exec_training_text_draw(&text, &batch, token, target);
 }
 
+TEST(a_text_is_made_from_the_seed_alone)
+{
+    enum { MADE = 5000 };
+    const exec_model wide = {.sequence_length = LENGTH, .vocabulary = 100000, .seed = 7};
+    const exec_model other = {.sequence_length = LENGTH, .vocabulary = 100000, .seed = 8};
+    static int token[3][MADE * LENGTH], target[MADE * LENGTH];
+    const exec_model *const models[] = {&wide, &wide, &other};
+    int low_count = 0;
+
+    for (int way = 0; way < 3; way++) {
+        exec_training_text text;
+        const exec_text_batch batch = {.sequence_count = MADE, .sequence_length = LENGTH};
+        exec_training_text_make(models[way], &text);
+        exec_training_text_draw(&text, &batch, token[way], target);
+        exec_training_text_free(&text);
+    }
+
+    assert_memory_equal(token[0], token[1], sizeof token[0]);
+    assert_memory_not_equal(token[0], token[2], sizeof token[0]);
+    for (int row = 0; row < MADE * LENGTH; row++) {
+        assert_in_range(token[0][row], 0, 99999);
+        low_count += token[0][row] < 50000;
+    }
+    // Half of the bounds are below 50,000; of b above it tokens are with 50,000 / b: (1 + ln 2)
+    // / 2.
+    assert_close((double)low_count / (MADE * LENGTH), 0.8466, 0.02);
+}
+
 TEST(a_key_has_its_own_sequences_and_always_the_same)
 {
     int first[ROWS];

@@ -80,6 +80,11 @@ for stages in 1 2 4; do
     [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
         fail "another training on $stages ranks: $(cat local_out mpi_out)"
 done
+# Tokens of the seed, where there is no text.
+sed 's/"text":"text.txt"/"seed":5/' train.json >drawn.json
+"$dynmo" run drawn.json --device cpu >drawn_out 2>&1 || fail "no text: $(cat drawn_out)"
+"$launch" 4 "$dynmo" run drawn.json --device cpu --transport "$transport" >mpi_out 2>&1 || fail "no text: $(cat mpi_out)"
+[ "$(learnt drawn_out)" = "$(learnt mpi_out)" ] || fail "other synthetic tokens: $(cat drawn_out mpi_out)"
 for schedule in zb-v v-half interleaved-zb; do
     sed "s/\"stages\":4,\"schedule\":\"zb-h1\"/\"stages\":2,\"schedule\":\"$schedule\"/; s/every:2/every:1/" \
         train.json >folded.json
