@@ -1,7 +1,7 @@
 /// Training over emulated GPUs that do things as late, and in as strange an order, as they may:
 /// runs drawn from seeds, over parts of one GPU and over NCCL, learn bit by bit what one rank of
-/// plain C learns; and where a kernel fails, all ranks end soon, with one message that names a
-/// rank.
+/// plain C learns; and where a kernel or a communicator of NCCL fails, all ranks end soon, with one
+/// message that names a rank, and of a communicator what it was doing.
 ///
 /// usage: gpu_test_streams [COUNT [FIRST_SEED]]
 #include "tests/gpu/emulation/emulation.h"
@@ -44,6 +44,7 @@ typedef struct drawn_case {
     bal_reduction_overlap overlap;
     drawn_plan plans[PLANS_MAX]; // in force from iterations 0, 1 and 2 on
     int failing_task;            // 0: none
+    int failing_message;         // of NCCL
 } drawn_case;
 
 /// What a run has learnt.
@@ -118,6 +119,9 @@ static drawn_case draw_case(uint64_t seed)
     }
     if (drawn.is_over_nccl) drawn.overlap = (bal_reduction_overlap)(seed % 3);
     if (seed % FAILING_EVERY == 0) drawn.failing_task = 1 + pick(&random, 4000);
+    if (drawn.is_over_nccl && seed % FAILING_EVERY == FAILING_EVERY / 2) {
+        drawn.failing_message = 1 + pick(&random, 400);
+    }
     return drawn;
 }
 
@@ -242,7 +246,7 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
                                     .listener = &listener};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = of->rank_count * of->replica_count;
-    options.watchdog_ns = (int64_t)(limit_s / 2 * 1e9);
+    options.watchdog_ns = (int64_t)(of->failing_message > 0 ? 1e9 : limit_s / 2 * 1e9);
     options.abandoned_rank_count = abandoned;
     const status result = of->is_over_nccl ? exec_nccl_run_over("local", &options, body, run, err)
                                            : exec_transport_run("local", &options, body, run, err);
@@ -291,7 +295,10 @@ static void describe(uint64_t seed, const drawn_case *of)
            exec_exit_measure_names[of->measure], of->family->name,
            of->is_over_nccl ? "nccl" : "parts", of->replica_count, of->rank_count,
            of->plans[1].rank_count, of->plans[2].rank_count, of->microbatch_count,
-           of->runs_ahead ? ", ahead" : "", of->failing_task > 0 ? ", a kernel fails" : "",
+           of->runs_ahead ? ", ahead" : "",
+           of->failing_task > 0      ? ", a kernel fails"
+           : of->failing_message > 0 ? ", a communicator fails"
+                                     : "",
            bal_reduction_overlap_names[of->overlap]);
 }
 
@@ -305,7 +312,8 @@ static int try_seed(uint64_t seed)
                                      .device_count = drawn.is_over_nccl ? RANKS_MAX : 1,
                                      .eagerness = (int)(seed % 4) * 20,
                                      .eager_bytes = eager_bytes[seed % 3],
-                                     .failing_task = drawn.failing_task};
+                                     .failing_task = drawn.failing_task,
+                                     .failing_message = drawn.failing_message};
     running run;
     int abandoned = 0;
     error_message err = {.code = STATUS_OK};
@@ -313,13 +321,17 @@ static int try_seed(uint64_t seed)
     gpu_emulation_begin(&behaviour);
     const status result = execute(&drawn, &run, &abandoned, &err);
     const double lasted_s = seconds() - begin_s;
-    const bool has_failed =
-        drawn.failing_task > 0 && gpu_emulation_task_count() >= drawn.failing_task;
+    const bool message_failed =
+        drawn.failing_message > 0 && gpu_emulation_message_count() >= drawn.failing_message;
+    const bool has_failed = message_failed || (drawn.failing_task > 0 &&
+                                               gpu_emulation_task_count() >= drawn.failing_task);
     const char *wrong = NULL;
     if (abandoned > 0) {
         wrong = "ranks hang";
     } else if (has_failed && (result == STATUS_OK || strncmp(err.message, "rank ", 5) != 0)) {
-        wrong = "a kernel that fails is not told";
+        wrong = "what fails is not told";
+    } else if (message_failed && strstr(err.message, ", iteration ") == NULL) {
+        wrong = "what was being done is not told";
     } else if (!has_failed && result != STATUS_OK) {
         wrong = "the run has failed";
     } else if (!has_failed && memcmp(&run.learnt, expected, sizeof *expected) != 0) {

@@ -17,11 +17,14 @@ extern "C" {
 typedef struct gpu_emulation {
     uint64_t seed;
     int device_count;
-    int eagerness;      // in 100: how often a call lets the devices get on
-    size_t eager_bytes; // NCCL: what is longer is sent only when its receiver is there
-    int failing_task;   // the number, from 1, of the kernel that fails for good; 0: none
-    bool guards_memory; // the host cannot touch device memory: only kernels and copies can
-    bool repeats_gpu;   // NCCL: takes two ranks to be on one GPU
+    int eagerness;       // in 100: how often a call lets the devices get on
+    size_t eager_bytes;  // NCCL: what is longer is sent only when its receiver is there
+    int failing_task;    // the number, from 1, of the kernel that fails for good; 0: none
+    bool guards_memory;  // the host cannot touch device memory: only kernels and copies can
+    bool repeats_gpu;    // NCCL: takes two ranks to be on one GPU
+    int failing_message; // NCCL: the number, from 1, of the kernel with which its communicator
+                         // fails on this rank: it says so when asked, and its kernels wait until it
+                         // is aborted; 0: none
 } gpu_emulation;
 
 /// Before any other call: how all devices behave from now on.
@@ -29,6 +32,8 @@ void gpu_emulation_begin(const gpu_emulation *behaviour);
 
 /// Kernels and copies that have run since then.
 int gpu_emulation_task_count(void);
+/// Kernels of NCCL that have begun since then.
+int gpu_emulation_message_count(void);
 /// How often a thread of the host has waited for a device since then.
 int gpu_emulation_wait_count(void);
 /// Enqueues work(argument) with a copy of the argument.
@@ -48,6 +53,7 @@ namespace gpu
 typedef std::function<bool()> task;
 
 extern gpu_emulation behaviour;
+extern int message_count; // with the lock held
 
 /// Number in [0, below), by the seed. With the lock held.
 unsigned draw(unsigned below);

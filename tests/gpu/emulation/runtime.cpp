@@ -52,7 +52,8 @@ static thread_local bool has_context;
 
 namespace gpu
 {
-gpu_emulation behaviour = {1, 8, 50, 4096, 0, false, false};
+gpu_emulation behaviour = {1, 8, 50, 4096, 0, false, false, 0};
+int message_count;
 
 unsigned draw(unsigned below)
 {
@@ -170,7 +171,7 @@ void gpu_emulation_begin(const gpu_emulation *behaviour)
     change([&] {
         gpu::behaviour = *behaviour;
         random_state = behaviour->seed * 2 + 1;
-        task_count = wait_count = 0;
+        task_count = wait_count = gpu::message_count = 0;
         if (guarded != NULL) munmap(guarded, GUARDED_BYTES);
         guarded = NULL;
         guarded_count = 0;
@@ -186,6 +187,11 @@ void gpu_emulation_begin(const gpu_emulation *behaviour)
 int gpu_emulation_task_count(void)
 {
     return task_count;
+}
+
+int gpu_emulation_message_count(void)
+{
+    return gpu::message_count;
 }
 
 int gpu_emulation_wait_count(void)

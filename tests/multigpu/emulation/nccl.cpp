@@ -42,7 +42,7 @@ struct board {
 struct ncclComm {
     std::shared_ptr<board> shared;
     int rank;
-    bool is_aborted;
+    bool is_aborted, has_failed;
     std::deque<gpu::task> jobs; // what calls are still to do
 };
 
@@ -109,7 +109,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *communicator, int rank_count, nc
     if (rank >= rank_count || config->blocking != 0) return ncclInvalidArgument;
     gpu::change([&] {
         std::shared_ptr<board> shared = join(id.internal, rank_count, rank);
-        *communicator = new ncclComm{shared, rank, false, {}};
+        *communicator = new ncclComm{shared, rank, false, false, {}};
         (*communicator)->jobs.push_back([shared] { return all_have_come(*shared); });
     });
     return ncclInProgress;
@@ -133,7 +133,7 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int colour, int key, ncclCom
         if (colours.empty()) colours.assign((size_t)parent->rank_count, -2);
         colours[(size_t)rank] = colour;
         ncclComm_t made =
-            colour != NCCL_SPLIT_NOCOLOR ? new ncclComm{nullptr, 0, false, {}} : nullptr;
+            colour != NCCL_SPLIT_NOCOLOR ? new ncclComm{nullptr, 0, false, false, {}} : nullptr;
         *split = made;
         const std::string name = std::to_string((size_t)parent.get()) + " split " +
                                  std::to_string(number) + " colour " + std::to_string(colour);
@@ -167,6 +167,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *state)
         if (gpu::behaviour.repeats_gpu) {
             *state = refuse(ncclInvalidUsage, "Duplicate GPU detected : rank 1 and rank 0");
         }
+        if (communicator->has_failed) *state = refuse(ncclRemoteError, "a peer is gone");
     });
     return ncclSuccess;
 }
@@ -225,6 +226,10 @@ static bool run(ncclComm_t communicator, const std::vector<message_ptr> &message
 {
     bool is_done = true;
     if (communicator->is_aborted) return true;
+    if (!messages.front()->is_at_it && ++gpu::message_count == gpu::behaviour.failing_message) {
+        communicator->has_failed = true;
+    }
+    if (communicator->has_failed) return false;
     for (const message_ptr &one : messages) {
         if (!one->is_at_it) begin(*communicator->shared, one);
     }

@@ -11,6 +11,7 @@ typedef enum ncclResult_t {
     ncclSuccess = 0,
     ncclInvalidArgument = 4,
     ncclInvalidUsage = 5,
+    ncclRemoteError = 6,
     ncclInProgress = 7
 } ncclResult_t;
 typedef enum ncclDataType_t { ncclChar = 0 } ncclDataType_t;
