@@ -142,6 +142,9 @@ typedef struct exec_device_table {
     /// Fills a layer that is held with fresh parameters, which depend on the seed and the layer.
     status (*initialise)(exec_device *device, int layer, error_message *err);
 
+    /// Waits until the layers are there that unpack and initialise have begun to fill.
+    status (*settle)(exec_device *device, error_message *err);
+
     /// Sums the gradients of this rank's layers over the replicas, in their order, or ends what
     /// ops have begun of that.
     ///

@@ -144,7 +144,7 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
     exec_layer_refresh(layer);
     layer->step = 0;
     free(values);
-    return kernels->table->finish(kernels, err);
+    return kernels->table->check(kernels, err);
 }
 
 void exec_layer_refresh(exec_layer *layer)
@@ -394,7 +394,7 @@ static status move_arrays(const exec_layer *layer, bool packs, char *bytes, erro
     if (!packs) table->to_device(layer->kernels, layer->master, arrays, array_bytes);
     free(keep);
     if (!is_whole) free(arrays);
-    return table->finish(layer->kernels, err);
+    return table->check(layer->kernels, err);
 }
 
 status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,

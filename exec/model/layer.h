@@ -161,7 +161,7 @@ int64_t exec_layer_array_bytes(const exec_layer *layer);
 int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays);
 
 /// @param bytes [exec_layer_state_bytes] out
-/// @return what the kernels' finish returns
+/// @return what the kernels' check returns
 status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,
                              error_message *err);
 

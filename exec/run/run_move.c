@@ -218,7 +218,8 @@ static status change_ranks(exec_run *run, const exec_run_plan *plan, error_messa
                                              err);
 }
 
-/// Gives the device what has come, and makes the layers that come from nowhere.
+/// Gives the device what has come, and makes the layers that come from nowhere; waits for all at
+/// once.
 static status fill_layers(const mover *at, const exec_run_plan *plan)
 {
     exec_device *device = at->run->device;
@@ -230,11 +231,11 @@ static status fill_layers(const mover *at, const exec_run_plan *plan)
         TRY(device->table->unpack(device, layer, exec_packet_take(packet, head->byte_count),
                                   head->byte_count, at->err));
     }
-    if (!at->command->is_start || !device->table->learns) return STATUS_OK;
-    for (int index = 0; index < plan->layer_count; index++) {
+    if (!device->table->learns) return STATUS_OK;
+    for (int index = 0; at->command->is_start && index < plan->layer_count; index++) {
         TRY(device->table->initialise(device, plan->layer[index], at->err));
     }
-    return STATUS_OK;
+    return device->table->settle(device, at->err);
 }
 
 static status move(mover *at)

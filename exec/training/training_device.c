@@ -241,7 +241,7 @@ static status unpack(exec_device *device, int layer, const void *bytes, int64_t 
     TRY(exec_layer_state_unpack(held->layer, bytes, byte_count, held->arrived, err));
     give_arrived(device, held);
     held->is_filled = true;
-    return held->layer->kernels->table->finish(held->layer->kernels, err);
+    return held->layer->kernels->table->check(held->layer->kernels, err);
 }
 
 static status initialise(exec_device *device, int layer, error_message *err)
@@ -251,6 +251,12 @@ static status initialise(exec_device *device, int layer, error_message *err)
     TRY(exec_layer_initialise(held->layer, err));
     if (learner->mechanism->initialise != NULL) learner->mechanism->initialise(held->layer);
     held->is_filled = true;
+    return learner->kernels->table->check(learner->kernels, err);
+}
+
+static status settle(exec_device *device, error_message *err)
+{
+    const exec_learner *learner = (const exec_learner *)device;
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
@@ -275,6 +281,7 @@ static exec_device_table table_of(const exec_training_device *options)
         .destroy = destroy,
         .now_ns = exec_learner_now_ns,
         .initialise = initialise,
+        .settle = settle,
         .reduce = exec_learner_reduce,
         .step = exec_learner_step,
         .adapt = exec_learner_adapt,

@@ -6,6 +6,7 @@
 /// usage: gpu_test_streams [COUNT [FIRST_SEED]]
 #include "tests/gpu/emulation/emulation.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "exec/cuda/kernels_cuda_open.h"
 #include "exec/run/execution.h"
@@ -376,6 +377,45 @@ static int begin_waits_for_what_it_queued(void)
     return 1;
 }
 
+/// Layers that arrive are filled one after another without waiting for the GPU in between.
+static int a_move_waits_once(void)
+{
+    const gpu_emulation lazy = {.seed = 1, .device_count = 1};
+    const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
+    exec_training_device options = {
+        .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
+    const int first_layer[] = {0, LAYERS}, rank = 0;
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
+    exec_kernels *kernels = NULL;
+    gpu_emulation_begin(&lazy);
+    status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
+    if (result != STATUS_OK) return 1;
+    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
+    result = device->table->hold(device, &plan, 0, 1, NULL);
+    int wait_count = 0;
+    for (int layer = 0; layer < LAYERS && result == STATUS_OK; layer++) {
+        const int before = gpu_emulation_wait_count();
+        result = device->table->initialise(device, layer, NULL);
+        wait_count += gpu_emulation_wait_count() - before;
+        const int64_t byte_count = device->table->packed_bytes(device, layer);
+        char *packed = memory_array(1, (size_t)byte_count);
+        if (result == STATUS_OK) result = device->table->pack(device, layer, packed, NULL);
+        const int packed_count = gpu_emulation_wait_count();
+        if (result == STATUS_OK)
+            result = device->table->unpack(device, layer, packed, byte_count, NULL);
+        wait_count += gpu_emulation_wait_count() - packed_count;
+        free(packed);
+    }
+    if (result == STATUS_OK) result = device->table->settle(device, NULL);
+    const int queued = gpu_emulation_queued_count();
+    device->table->destroy(device);
+    if (result == STATUS_OK && wait_count == 0 && queued == 0) return 0;
+    printf("layers that arrive wait %d times; %d operations are queued after\n", wait_count,
+           queued);
+    return 1;
+}
+
 /// Plays an op of the only stage.
 static status play_op(exec_device *device, uint8_t kind, int microbatch)
 {
@@ -470,6 +510,7 @@ int main(int argc, char **argv)
         return 1;
     }
     failures += begin_waits_for_what_it_queued();
+    failures += a_move_waits_once();
     failures += mechanisms_do_not_wait();
     for (int seed = first; seed < first + count; seed++) {
         failures += try_seed((uint64_t)seed);
