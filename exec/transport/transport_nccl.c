@@ -19,6 +19,7 @@
 
 static const int64_t nap_ns = 200000;         // between looks at what NCCL does after the caller
 static const int64_t guard_nap_ns = 20000000; // between looks at whether the rank still gets on
+enum { GUARD_LOOKS = 3 };                     // at a failed communicator, before it is the cause
 
 typedef struct lane {
     ncclComm_t communicator; // NULL: this rank has been released
@@ -447,31 +448,56 @@ static void abort_all(nccl_world *world)
     pthread_mutex_unlock(&world->lock);
 }
 
+/// What NCCL says of the communicators; in progress is success. With the lock.
+static ncclResult_t ask_communicators(const nccl_world *world)
+{
+    ncclResult_t state = ncclSuccess;
+    for (int index = -1; index < EXEC_LANE_COUNT && !world->is_aborted; index++) {
+        ncclComm_t asked = index < 0 ? world->communicator : world->lanes[index].communicator;
+        if (asked != NULL) ncclCommGetAsyncError(asked, &state);
+        if (state != ncclSuccess && state != ncclInProgress) return state;
+    }
+    return ncclSuccess;
+}
+
+/// Notes why the guard aborts.
+static void note_why(nccl_world *world, bool hangs, ncclResult_t state)
+{
+    char text[EXEC_ACTIVITY_BYTES];
+    const char *doing = exec_activity_text(&world->endpoint->activity, world->inner.rank, text);
+    if (hangs) {
+        error_set(&world->why, STATUS_BACKEND, "%s: waits on its GPU for longer than %.3g s", doing,
+                  (double)world->watchdog_ns / 1e9);
+    } else if (state != ncclSuccess) {
+        error_set(&world->why, STATUS_BACKEND, "%s: NCCL failed: %s. %.130s", doing,
+                  ncclGetErrorString(state), ncclGetLastError(NULL));
+    }
+}
+
 /// A rank may wait on its GPU for a message that never comes, where it does not hear of failures.
-/// So a thread of its own looks after it: when another rank has failed, or when the rank has been
-/// outside of the transport for longer than the watchdog gives it, the communicators are aborted.
-/// Then the GPU goes on, and the rank's next call says what it was.
+/// So a thread of its own looks after it: when another rank has failed, when a communicator has, or
+/// when the rank has been outside of the transport for longer than the watchdog gives it, the
+/// communicators are aborted. Then the GPU goes on, and the rank's next call says what it was.
 static void *guard(void *argument)
 {
     nccl_world *world = argument;
     const struct timespec nap = {.tv_nsec = guard_nap_ns};
     uint64_t seen_count = 0;
+    int failure_count = 0; // of looks; a rank that aborts fails others before they hear of it
     int64_t seen_ns = exec_monotonic_ns();
     while (!atomic_load(&world->is_closing)) {
-        char text[EXEC_ACTIVITY_BYTES];
         const uint64_t count = atomic_load(&world->inside_count);
         if (count != seen_count || atomic_load(&world->is_inside)) seen_ns = exec_monotonic_ns();
         seen_count = count;
         const bool hangs = exec_monotonic_ns() - seen_ns > world->watchdog_ns;
-        if (hangs) {
-            const exec_activity *activity = &world->endpoint->activity;
-            pthread_mutex_lock(&world->lock);
-            error_set(&world->why, STATUS_BACKEND, "%s: waits on its GPU for longer than %.3g s",
-                      exec_activity_text(activity, world->inner.rank, text),
-                      (double)world->watchdog_ns / 1e9);
-            pthread_mutex_unlock(&world->lock);
-        }
-        if (hangs || world->inner.transport->has_failed(&world->inner)) {
+        const bool has_failed = world->inner.transport->has_failed(&world->inner);
+        pthread_mutex_lock(&world->lock);
+        const ncclResult_t state = ask_communicators(world);
+        failure_count += state != ncclSuccess;
+        const bool is_over = hangs || has_failed || failure_count > GUARD_LOOKS;
+        if (is_over && !has_failed) note_why(world, hangs, state);
+        pthread_mutex_unlock(&world->lock);
+        if (is_over) {
             abort_all(world);
             return NULL;
         }
