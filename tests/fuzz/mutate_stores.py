@@ -97,6 +97,8 @@ def change_bytes(path, draw):
 def change_block(store, table, draw):
     """Puts other bytes into a block, most of them where a column says its width and smallest."""
     rowid, block = draw.choice(store.execute(f"SELECT rowid, {table} FROM {table}").fetchall())
+    if not isinstance(block, bytes):
+        return  # an earlier change has put something else there
     block = bytearray(block)
     for _ in range(draw.choice([1, 1, 2, 8])):
         block[draw.randrange(min(len(block), draw.choice([2, 20, 200, 10**6])))] = draw.choice(

@@ -507,6 +507,12 @@ IN_FOLDER(what_no_version_has_is_refused)
         "DROP TABLE op_time",
         "ALTER TABLE loads ADD COLUMN more INTEGER",
         "CREATE INDEX i ON loads(row_count) WHERE row_count > 1",
+        // Statistics are read while SQLite loads a schema: this expression runs for an hour.
+        "ANALYZE;PRAGMA writable_schema=ON;UPDATE sqlite_schema SET sql='CREATE TABLE"
+        " sqlite_stat1(tbl,idx,stat AS (instr(hex(zeroblob(4000000)),"
+        "hex(zeroblob(2000000))||''1'')))' WHERE name='sqlite_stat1'",
+        "PRAGMA writable_schema=ON;INSERT INTO sqlite_schema VALUES('trigger','sqlite_stat1','run',"
+        "0,'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON run BEGIN DELETE FROM result; END')",
     };
     for (size_t at = 0; at < sizeof changes / sizeof changes[0]; at++) {
         make_store(1);
@@ -518,6 +524,16 @@ IN_FOLDER(what_no_version_has_is_refused)
         assert_not_opened(TRACE_WRITE, STATUS_FORMAT, reason);
         unlink(path);
     }
+}
+
+IN_FOLDER(statistics_of_another_program_are_let_be)
+{
+    make_store(1);
+
+    sql("ANALYZE");
+
+    trace_store_close(open_store(TRACE_READ));
+    trace_store_close(open_store(TRACE_WRITE));
 }
 
 IN_FOLDER(words_that_no_writer_puts_are_refused)

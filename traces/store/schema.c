@@ -185,12 +185,14 @@ static status find_version(trace_store *store, bool *is_there, error_message *er
     return STATUS_OK;
 }
 
-/// A schema as one text: without blanks, which versions of SQLite set differently, and without the
-/// tables of `PRAGMA optimize`.
+/// A schema without blanks, which versions of SQLite set differently, and without the tables of
+/// `PRAGMA optimize`, as SQLite itself makes them.
 static const char schema_text[] =
-    "SELECT group_concat(row) FROM (SELECT type || name || tbl_name ||"
-    " replace(replace(coalesce(sql, ''), ' ', ''), char(10), '') AS row FROM sqlite_schema"
-    " WHERE name NOT IN('sqlite_stat1','sqlite_stat4') ORDER BY type, name)";
+    "SELECT row FROM (SELECT type || name || tbl_name ||"
+    " replace(replace(coalesce(sql, ''), ' ', ''), char(10), '') AS row FROM sqlite_schema)"
+    " WHERE row NOT IN('tablesqlite_stat1sqlite_stat1CREATETABLEsqlite_stat1(tbl,idx,stat)',"
+    " 'tablesqlite_stat4sqlite_stat4CREATETABLEsqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)')"
+    " ORDER BY row";
 
 /// The schema of an empty store, made in memory.
 static status prepare_pattern(sqlite3 **pattern, sqlite3_stmt **wanted)
@@ -200,7 +202,30 @@ static status prepare_pattern(sqlite3 **pattern, sqlite3_stmt **wanted)
         code = sqlite3_exec(*pattern, tables[part], NULL, NULL, NULL);
     }
     if (code == SQLITE_OK) code = sqlite3_prepare_v2(*pattern, schema_text, -1, wanted, NULL);
-    return code == SQLITE_OK && sqlite3_step(*wanted) == SQLITE_ROW ? STATUS_OK : STATUS_NO_MEMORY;
+    return code == SQLITE_OK ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static bool is_same_text(sqlite3_stmt *one, sqlite3_stmt *other)
+{
+    const char *text = (const char *)sqlite3_column_text(one, 0);
+    const char *wanted = (const char *)sqlite3_column_text(other, 0);
+    return text != NULL && wanted != NULL && strcmp(text, wanted) == 0;
+}
+
+static status compare_rows(trace_store *store, sqlite3_stmt *there, sqlite3_stmt *wanted,
+                           error_message *err)
+{
+    for (bool has_row = true; has_row;) {
+        TRY(sql_step(store, there, &has_row, err));
+        const int code = sqlite3_step(wanted);
+        const bool is_same =
+            has_row ? code == SQLITE_ROW && is_same_text(there, wanted) : code == SQLITE_DONE;
+        if (!is_same) {
+            return error_set(err, STATUS_FORMAT, "%s: its schema is not that of store version %d",
+                             store->path, SCHEMA_VERSION);
+        }
+    }
+    return STATUS_OK;
 }
 
 /// Views, triggers and other tables would have this program do what their author wants.
@@ -209,20 +234,10 @@ static status check_schema(trace_store *store, error_message *err)
     sqlite3 *pattern = NULL;
     sqlite3_stmt *wanted = NULL;
     sqlite3_stmt *there = NULL;
-    bool has_row = false;
     status result = prepare_pattern(&pattern, &wanted);
     if (result != STATUS_OK) error_set(err, result, "%s: SQLite is out of memory", store->path);
     if (result == STATUS_OK) result = sql_prepare(store, schema_text, &there, err);
-    if (result == STATUS_OK) result = sql_step(store, there, &has_row, err);
-    if (result == STATUS_OK) {
-        const char *text = (const char *)sqlite3_column_text(there, 0);
-        const bool is_same =
-            text != NULL && strcmp(text, (const char *)sqlite3_column_text(wanted, 0)) == 0;
-        if (!is_same) {
-            result = error_set(err, STATUS_FORMAT, "%s: its schema is not that of store version %d",
-                               store->path, SCHEMA_VERSION);
-        }
-    }
+    if (result == STATUS_OK) result = compare_rows(store, there, wanted, err);
     sqlite3_finalize(there);
     sqlite3_finalize(wanted);
     sqlite3_close(pattern);

@@ -157,6 +157,21 @@ static status load_image(trace_store *store, error_message *err)
     return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
 }
 
+static int stop(void *unused)
+{
+    (void)unused;
+    return 1;
+}
+
+/// SQLite runs expressions while it loads a schema, those in columns of the statistics, before the
+/// schema can be compared with what it should be: until then values are short and statements too.
+static void limit_work(sqlite3 *db, bool is_checked)
+{
+    enum { UNCHECKED_BYTES_MAX = 4096, UNCHECKED_STEPS_MAX = 100000 };
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, is_checked ? VALUE_BYTES_MAX : UNCHECKED_BYTES_MAX);
+    sqlite3_progress_handler(db, UNCHECKED_STEPS_MAX, is_checked ? NULL : stop, NULL);
+}
+
 static status open_connection(trace_store *store, error_message *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX |
@@ -178,7 +193,7 @@ static status open_connection(trace_store *store, error_message *err)
     // expressions can run.
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX);
+    limit_work(store->db, false);
     TRY(sql_run(store,
                 "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-8192;"
                 "PRAGMA cell_size_check=ON",
@@ -192,6 +207,7 @@ static status open_store(trace_store *store, error_message *err)
     if (store->is_in_memory && store->mode == TRACE_READ) TRY(load_image(store, err));
     // First: a foreign file is refused before its journal mode is touched.
     TRY(schema_open(store, err));
+    limit_work(store->db, true);
     if (store->mode == TRACE_READ) return sql_run(store, "PRAGMA query_only=ON", err);
     TRY(choose_journal(store, err));
     return mark_interrupted(store, err);
