@@ -61,7 +61,8 @@ static void note(const char *path, const struct stat *about)
 void file_note_input(const char *path)
 {
     struct stat about;
-    if (stat(path, &about) == 0) note(path, &about);
+    const char *file = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    if (stat(file, &about) == 0) note(file, &about);
 }
 
 /// Whether the file is a noted one that is still there: another may have got its number since.
@@ -78,11 +79,51 @@ static bool is_input(const struct stat *about)
     return is_found;
 }
 
+/// The file that a write to path makes or replaces, where links lead, by its whole name.
+static char *place_of(const char *path)
+{
+    char resolved[PATH_MAX];
+    if (realpath(path, resolved) != NULL) return join(resolved, "");
+    const char *slash = strrchr(path, '/');
+    char *folder = join(slash != NULL ? path : "./", "");
+    folder[slash != NULL ? slash + 1 - path : 2] = '\0';
+    char *end = realpath(folder, resolved) != NULL ? join(resolved, "/") : join(folder, "");
+    char *place = join(end, slash != NULL ? slash + 1 : path);
+    free(folder);
+    free(end);
+    return place;
+}
+
+static const char partial[] = ".partial";
+
 status file_check_output(const char *path, error_message *err)
 {
     struct stat about;
-    if (stat(path, &about) != 0 || !is_input(&about)) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%.200s: is read here, so it cannot be written", path);
+    char *place = place_of(path);
+    char *beside = join(place, partial);
+    const bool is_read = stat(place, &about) == 0 && is_input(&about);
+    const bool is_beside = stat(beside, &about) == 0 && is_input(&about);
+    free(place);
+    free(beside);
+    if (!is_read && !is_beside) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%.180s%s: is read here, so it cannot be written", path,
+                     is_read ? "" : partial);
+}
+
+static bool is_beside(const char *place, const char *other)
+{
+    const size_t length = strlen(place);
+    return strncmp(place, other, length) == 0 &&
+           (other[length] == '\0' || strcmp(other + length, partial) == 0);
+}
+
+bool file_outputs_collide(const char *path, const char *other)
+{
+    char *places[] = {place_of(path), place_of(other)};
+    const bool collide = is_beside(places[0], places[1]) || is_beside(places[1], places[0]);
+    free(places[0]);
+    free(places[1]);
+    return collide;
 }
 
 status file_open(const char *path, FILE **stream, error_message *err)
@@ -131,6 +172,7 @@ status file_read(const char *path, size_t max_bytes, char **bytes, size_t *lengt
                  error_message *err)
 {
     if (strcmp(path, "-") == 0) {
+        file_note_input(path);
         return read_stream(stdin, "standard input", max_bytes, bytes, length, err);
     }
     FILE *stream = NULL;
@@ -183,7 +225,7 @@ static status open_whole(file_output *output, const struct stat *existing, error
     char resolved[PATH_MAX];
     const bool is_there = existing != NULL && realpath(output->path, resolved) != NULL;
     output->target = join(is_there ? resolved : output->path, "");
-    output->beside = join(output->target, ".partial");
+    output->beside = join(output->target, partial);
     const int file = open_beside(output->beside, 0666);
     if (file < 0) return failed(output->path, err);
     if (is_there) (void)fchmod(file, existing->st_mode & 07777); // else it keeps that of a new file

@@ -19,7 +19,7 @@
 /// @return STATUS_IO naming path and the system's reason
 status file_open(const char *path, FILE **stream, error_message *err);
 
-/// Notes a file that is opened by others. A path to nothing is no input.
+/// Notes a file that is opened by others; "-" is standard input. A path to nothing is no input.
 void file_note_input(const char *path);
 
 /// Reads all of path; "-" is standard input.
@@ -54,8 +54,12 @@ status file_output_close(file_output *output, bool is_kept, error_message *err);
 /// @return as file_output_open and file_output_close
 status file_write(const char *path, const char *bytes, size_t length, error_message *err);
 
-/// @return STATUS_INVALID where path is an input
+/// @return STATUS_INVALID where path, or what stands beside it until it is whole, is an input
 status file_check_output(const char *path, error_message *err);
+
+/// Whether two files that are written, which need not be there yet, are one, or one stands where
+/// the other is until it is whole.
+bool file_outputs_collide(const char *path, const char *other);
 
 /// Whether file_write to path could begin: it is no input, its folder is there and may be written
 /// to. For what is written at the end of a long run.

@@ -102,6 +102,27 @@ static char *join_words(int argc, char *const *argv)
     return line.bytes;
 }
 
+/// Refuses two options that write one file, where at least one of them replaces what is there: two
+/// may append to one store.
+static status check_outputs(const cli_arguments *arguments, error_message *err)
+{
+    for (int first = 0; first < arguments->option_count; first++) {
+        const cli_given *one = &arguments->options[first];
+        if (!one->option->is_output || strcmp(one->value, "-") == 0) continue;
+        for (int second = 0; second < arguments->option_count; second++) {
+            const cli_given *other = &arguments->options[second];
+            const char *kind = other->option->argument;
+            const bool is_store = kind != NULL && strstr(kind, ".db") != NULL;
+            if (other == one || !(other->option->is_output || is_store)) continue;
+            if (!file_outputs_collide(one->value, other->value)) continue;
+            return error_set(err, STATUS_INVALID, "dynmo %s: %s and %s would both write %.120s",
+                             arguments->command->name, one->option->name, other->option->name,
+                             one->value);
+        }
+    }
+    return STATUS_OK;
+}
+
 /// Looks at files before hours are spent on what goes into them: those that the command line gives
 /// to read are noted, and none of those to make may be one of them.
 static status check_files(const cli_arguments *arguments, error_message *err)
@@ -119,7 +140,7 @@ static status check_files(const cli_arguments *arguments, error_message *err)
         if (!option->option->is_output || strcmp(option->value, "-") == 0) continue;
         TRY(file_check_writable(option->value, err));
     }
-    return STATUS_OK;
+    return check_outputs(arguments, err);
 }
 
 static status run_command(const cli_arguments *arguments, text_buffer *out, error_message *err)

@@ -423,9 +423,9 @@ const cli_command cli_command_run = {
              .may_repeat = true},
             {"--precision", "P", .help = "fp32 or bf16 (cuda); default fp32"},
             {"--record", "TRACE.db",
-             .help = "records what layers took, as a trace that simulate reads"},
+             .help = "adds what layers took to a store, as a trace that simulate reads"},
             {"--store", "RUN.db",
-             .help = "records the run as simulate --store does, for report and export"},
+             .help = "adds the run to a store as simulate --store does, for report and export"},
             {"--counts", "FILE.csv", .is_output = true,
              .help = "writes the tokens of every expert (mechanism moe), the blocks of keys met "
                      "(sparse-attention), the rows computed (mod, early-exit)"},

@@ -109,7 +109,8 @@ const cli_command cli_command_simulate = {
             {"--trace", "TRACE.db", .help = "Takes costs from this store instead of the study's."},
             {"--store", "RUN.db",
              .help =
-                 "Records the run in this store: every iteration, every plan, the timelines of the "
+                 "Adds the run to this store, which may be the trace's: every iteration, every "
+                 "plan, the timelines of the "
                  "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
             {"--keys", .help = "Lists every key of a study instead."},
             {"--json", .help = "Prints one line of JSON."},

@@ -89,6 +89,33 @@ t.csv import csv in/t.csv -o
 gpu.json import kineto in/gpu.json -o
 0.db merge in/0.db -o
 END
+# The file beside an output, and standard input, are inputs, too; one file is written by one option.
+# refused NAMED COMMAND: exit 2, with these words in the message
+refused() {
+    named=$1
+    shift
+    "$dynmo" "$@" >out 2>err
+    code=$?
+    if [ $code -ne 2 ] || ! grep -q -e "$named" err; then fail "dynmo $*: exit $code: $(cat err)"; fi
+}
+for name in r.db loads.json bare-model.json; do
+    ln -s "$work/in/$name" "$name.partial"
+done
+cp in/r.db mine.partial
+refused 'mine.partial: is read here' report mine.partial -o mine
+refused 'r.db.partial: is read here' report in/r.db -o r.db
+loads=in/loads.json
+refused 'loads.json: is read here' plan --loads - --stages 2 --balancer partition --schedule 1f1b \
+    --microbatches 4 -o "$loads" <in/loads.json
+for other in T ./T "$work/in/../T" T.partial; do
+    refused '--csv and --store would both write T' study in/bare-model.json --csv T --store "$other"
+    refused '--csv and --output\|--output and --csv' study --model gpt2 -o "$other" --csv T
+done
+refused '--timeline and --heat-map would both write Z' stragglers in/r.db --timeline Z --heat-map Z
+for written in T T.partial Z; do
+    [ ! -e "$written" ] || fail "$written is refused and written"
+done
+rm ./*.partial
 diff -r before in >&2 || fail 'an input was changed'
 
 # What a killed command left beside an output is gone after the next.
