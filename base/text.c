@@ -255,6 +255,33 @@ void text_append_escaped(text_buffer *buffer, const char *text)
     }
 }
 
+/// The first control character; *bytes: how long it is.
+static const char *find_control(const char *text, const char *kept, size_t *bytes)
+{
+    for (; *text != '\0'; text++) {
+        const unsigned char first = (unsigned char)text[0];
+        const unsigned char second = (unsigned char)text[1];
+        const bool is_long = first == 0xc2 && second >= 0x80 && second < 0xa0;
+        *bytes = is_long ? 2 : 1;
+        if (is_long || ((first < ' ' || first == 0x7f) && strchr(kept, *text) == NULL)) return text;
+    }
+    return NULL;
+}
+
+bool text_has_control(const char *text, const char *kept)
+{
+    size_t bytes = 0;
+    return find_control(text, kept, &bytes) != NULL;
+}
+
+void text_mask_control(char *text, const char *kept)
+{
+    size_t bytes = 0;
+    for (const char *at = text; (at = find_control(at, kept, &bytes)) != NULL; at += bytes) {
+        memset(text + (at - text), '?', bytes);
+    }
+}
+
 void text_clear(text_buffer *buffer)
 {
     buffer->length = 0;

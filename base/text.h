@@ -52,6 +52,13 @@ void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int
 
 /// Appends text as HTML and XML want it: with & < > and " escaped.
 void text_append_escaped(text_buffer *buffer, const char *text);
+
+/// Whether a text of UTF-8 holds a control character, which can tell a terminal what to do: one
+/// below a blank, U+007F or one of U+0080 to U+009F. kept: those that may stand there, or "".
+bool text_has_control(const char *text, const char *kept);
+
+/// Puts ? in place of each byte of them.
+void text_mask_control(char *text, const char *kept);
 void text_clear(text_buffer *buffer); ///< length 0, memory kept
 void text_free(text_buffer *buffer);
 

@@ -199,9 +199,7 @@ static status run(int argc, char *const *argv, error_message *err)
 /// One line, whatever names and keys it quotes.
 static void print_error(error_message *err)
 {
-    for (char *c = err->message; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
-    }
+    text_mask_control(err->message, "");
     fprintf(stderr, "dynmo: %s\n", err->message);
 }
 

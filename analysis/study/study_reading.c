@@ -1,6 +1,8 @@
 /// Reads a study by the table of its keys: each object's keys, each value into its place.
 #include "analysis/study/study_keys.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,10 +165,8 @@ static status read_words(json_value value, const char **words, error_message *er
         return json_error(value, STATUS_FORMAT, err, "has %zu bytes, needs 1 to %d", length,
                           WORDS_BYTES_MAX);
     }
-    for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') {
-            return json_error(value, STATUS_FORMAT, err, "holds control character %d", *c);
-        }
+    if (text_has_control(text, "")) {
+        return json_error(value, STATUS_FORMAT, err, "holds a control character");
     }
     *words = text;
     return STATUS_OK;

@@ -3,6 +3,7 @@
 #include "analysis/study/study_keys.h"
 #include "base/arena.h"
 
+#include <math.h>
 #include <string.h>
 
 /// What is handed on while the axes are read.
@@ -114,6 +115,21 @@ static status check_distinct(const axes_reading *reading, json_value place, cons
     return STATUS_OK;
 }
 
+/// Names stand in tables and in cells of CSV, which spreadsheets run where they begin as formulas
+/// do.
+static status check_label(const axes_reading *reading, json_value place, const char *label)
+{
+    double number = 0;
+    if (text_has_control(label, "")) {
+        return json_error(place, STATUS_FORMAT, reading->err, "a name holds a control character");
+    }
+    const bool is_number =
+        text_parse_double(label, "", -INFINITY, INFINITY, &number, NULL) == STATUS_OK;
+    if (label[0] == '\0' || strchr("=+-@", label[0]) == NULL || is_number) return STATUS_OK;
+    return json_error(place, STATUS_FORMAT, reading->err,
+                      "'%.60s' begins with %c, as a spreadsheet's formula does", label, label[0]);
+}
+
 /// Reads an axis.
 ///
 /// @param path   that its values set; NULL: they are objects of paths
@@ -141,9 +157,11 @@ static status read_axis(const axes_reading *reading, const char *name, const cha
     axis->values = arena_array(reading->memory, (size_t)count, sizeof *axis->values);
     axis->paths = arena_array(reading->memory, (size_t)path_max, sizeof *axis->paths);
     axis->value_count = count;
+    TRY(check_label(reading, values, axis->name));
     if (path != NULL) axis->paths[axis->path_count++] = axis->name;
     for (int index = 0; index < count; index++, value = json_next(value)) {
         TRY(read_value(reading, path, value, axis, &axis->values[index]));
+        TRY(check_label(reading, values, axis->values[index].label));
         TRY(check_distinct(reading, values, axis, &axis->values[index]));
     }
     return STATUS_OK;

@@ -89,6 +89,22 @@ TEST(decimal_times_become_exact_nanoseconds)
     }
 }
 
+TEST(control_characters_are_those_of_both_sets_and_told_from_letters)
+{
+    char text[] = "a\nb\x1b"
+                  "c\xc2\x9b"
+                  "d\x7f\xc3\x9b\xc2\xa0";
+
+    assert_false(text_has_control("\xc3\x9b \xc2\xa0 \xe2\x82\xac\n", "\n"));
+    assert_true(text_has_control("\n", ""));
+    assert_true(text_has_control("\x7f", "\n"));
+    assert_true(text_has_control("x\xc2\x80", ""));
+    assert_true(text_has_control("x\xc2\x9f", ""));
+    text_mask_control(text, "\n");
+
+    assert_string_equal(text, "a\nb?c??d?\xc3\x9b\xc2\xa0");
+}
+
 TEST(durations_and_sizes_carry_three_digits_and_a_unit)
 {
     assert_string_equal(text_duration(999).text, "999 ns");

@@ -48,7 +48,7 @@ B and W were not told apart; schedules that split the backward need --backward-s
     import csv full.csv -o f.db
 prints "trace 'half' in f.db: 1 layer, 1 sampled iteration from 0 to 0" \
     import csv full.csv -o f.db --name half --backward-split 0.5
-refuse 2 "a trace name holds control character 10" \
+refuse 2 "a trace name holds a control character" \
     import csv full.csv -o n.db --name "a
 b"
 refuse 2 "--backward-split: 2 is outside [0, 1]" \

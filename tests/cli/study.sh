@@ -69,6 +69,18 @@ best() { # best OBJECTIVE: the number of the best point
 refuse 2 "--rank-by: unknown 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
 refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
 
+# Names stand on terminals and in spreadsheets: none tells either what to do.
+for name in '\u001b[2J' '\u007f' '\u009b2J'; do
+    study ',"alternatives":{"how":{"'"$name"'":{"training.microbatches":4}}}'
+    refuse 2 's.json: alternatives.how: a name holds a control character' s.json
+done
+study ',"alternatives":{"\u001b[2J":{"x":{"training.microbatches":4}}}'
+refuse 2 's.json: alternatives.?[2J: a name holds a control character' s.json
+for name in '=1+1' '+cmd' '-x' '@sum(1)'; do
+    study ',"alternatives":{"how":{"'"$name"'":{"training.microbatches":4}}}'
+    refuse 2 "s.json: alternatives.how: '$name' begins with $(echo "$name" | cut -c1), as a spreadsheet's formula does" s.json
+done
+
 # Axes that are none.
 study ',"vary":{"pipeline.schedule":["1f1b","zb-h9"]}'
 refuse 2 "s.json: axis 'pipeline.schedule' at 'zb-h9': s.json: pipeline.schedule: unknown schedule 'zb-h9'; did you mean 'zb-h1'?" \

@@ -1,5 +1,6 @@
 #include "traces/import/json_stream.h"
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -955,6 +956,7 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
         length += count;
     }
     out[length] = '\0';
+    text_mask_control(out, "");
     return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
@@ -396,9 +397,7 @@ static void read_losses(const reader *reading, trace_recording *file)
     if (text != NULL) {
         file->loss_count = sqlite3_column_int64(row, 0);
         snprintf(file->loss, sizeof file->loss, "%s", text);
-        for (char *at = file->loss; *at != '\0'; at++) {
-            if ((unsigned char)*at < ' ') *at = ' ';
-        }
+        text_mask_control(file->loss, "");
     }
     sqlite3_finalize(row);
 }

@@ -194,9 +194,8 @@ static status take_name(reading *to, const char *text, int *name, error_message 
     for (*name = 1; *name <= table->name_count; ++*name) {
         if (strcmp(table->names[*name - 1], text) == 0) return STATUS_OK;
     }
-    for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ')
-            return error_set(err, STATUS_INVALID, "kind: holds a control character");
+    if (text_has_control(text, "")) {
+        return error_set(err, STATUS_INVALID, "kind: holds a control character");
     }
     if (text[0] == '\0') return error_set(err, STATUS_INVALID, "kind is empty");
     if (table->name_count == TRACE_OP_NAMES_MAX) {

@@ -1,6 +1,7 @@
 #include "traces/store/columns.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -125,14 +126,6 @@ static status refuse(const trace_store *store, sqlite3_stmt *statement, int plac
                      column, text, range->kind == NAME ? "a text of one line" : "what it should");
 }
 
-static bool is_one_line(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f) return false;
-    }
-    return true;
-}
-
 static bool holds(const trace_range *range, sqlite3_stmt *statement, int place)
 {
     const int type = sqlite3_column_type(statement, place);
@@ -149,7 +142,7 @@ static bool holds(const trace_range *range, sqlite3_stmt *statement, int place)
     }
     case NAME:
         return type == SQLITE_TEXT &&
-               is_one_line((const char *)sqlite3_column_text(statement, place));
+               !text_has_control((const char *)sqlite3_column_text(statement, place), "");
     default:
         return type == SQLITE_TEXT || (range->kind == BYTES && type == SQLITE_BLOB);
     }

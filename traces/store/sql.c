@@ -253,10 +253,7 @@ static const char *read_text(sqlite3_stmt *statement, int column, arena *memory)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
     char *copy = text != NULL ? arena_string(memory, text) : NULL;
-    for (char *c = copy; c != NULL && *c != '\0'; c++) {
-        const bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
-        if (is_control && *c != '\n' && *c != '\t') *c = '?';
-    }
+    if (copy != NULL) text_mask_control(copy, "\n\t");
     return copy;
 }
 

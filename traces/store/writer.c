@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/sorter.h"
+#include "base/text.h"
 #include "traces/store/catalog.h"
 #include "traces/store/columns.h"
 #include "traces/store/sql.h"
@@ -150,10 +151,8 @@ static status check_name(const char *name, error_message *err)
                          "trace name '%.40s...' has %zu bytes, the limit is %d", name, length,
                          TRACE_NAME_BYTES_MAX);
     }
-    for (const char *c = name; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') {
-            return error_set(err, STATUS_INVALID, "a trace name holds control character %d", *c);
-        }
+    if (text_has_control(name, "")) {
+        return error_set(err, STATUS_INVALID, "a trace name holds a control character");
     }
     return STATUS_OK;
 }
