@@ -164,12 +164,25 @@ static status check_encoding(const char *name, const char *bytes, size_t length,
     return STATUS_OK;
 }
 
+static bool is_key(const text_check *text, size_t end)
+{
+    size_t at = end + 1;
+    while (is_one_of(text, at, " \t\r\n")) {
+        at++;
+    }
+    return is_one_of(text, at, ":");
+}
+
 /// Texts end at a zero byte: what stands after an escaped one would be lost.
 static status check_string(const text_check *text, size_t begin, size_t end, error_message *err)
 {
     for (size_t at = begin; at + 6 <= end; at++) {
         if (text->bytes[at] != '\\') continue;
         if (memcmp(text->bytes + at, "\\u0000", 6) == 0) {
+            if (is_key(text, end)) {
+                return error_set(err, STATUS_FORMAT, "%s:%d: a key holds \\u0000", text->name,
+                                 line_of(text->bytes, at));
+            }
             return error_set(err, STATUS_FORMAT, "%s:%d: %.*s: the text holds \\u0000", text->name,
                              line_of(text->bytes, at), text->last_string_length, text->last_string);
         }

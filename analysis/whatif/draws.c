@@ -80,9 +80,16 @@ static status add_declared(ana_draws *draws, ana_drawn_point *point, const ana_s
             (void)json_double(value, -VALUE_MAX, VALUE_MAX, &nominal, NULL);
         }
         note(draws, point, input, nominal);
-        if (uncertain->range.is_factor && isnan(nominal)) {
+        if (!uncertain->range.is_factor) continue;
+        if (isnan(nominal)) {
             return json_error(draws->uncertainty->ranges[input].place, STATUS_FORMAT, err,
                               "the study has no number there that a factor could be of");
+        }
+        const double ends[] = {uncertain->range.low * nominal, uncertain->range.high * nominal};
+        if (!(ends[0] >= uncertain->min && ends[1] <= uncertain->max)) {
+            return json_error(draws->uncertainty->ranges[input].place, STATUS_FORMAT, err,
+                              "%.9g by this factor is %.9g to %.9g, outside [%.9g, %.9g]", nominal,
+                              ends[0], ends[1], uncertain->min, uncertain->max);
         }
     }
     return STATUS_OK;

@@ -25,6 +25,9 @@ static status read_range(json_value value, ana_range *range, error_message *err)
     ana_range found = {.distribution = ANA_UNIFORM};
     if (json_is_object(value)) {
         TRY(json_check_keys(value, keys, 2, err));
+        if (json_count(value) > 1) {
+            return json_error(value, STATUS_FORMAT, err, "needs one of 'factor' and 'log'");
+        }
         found.is_factor = !json_is_missing(json_member(value, "factor"));
         if (!found.is_factor) found.distribution = ANA_LOG_UNIFORM;
         value = json_member(value, keys[found.is_factor ? 0 : 1]);
@@ -140,7 +143,10 @@ status ana_uncertainty_read(json_value section, ana_uncertainty *uncertainty, er
         .model_error = ANA_MODEL_ERROR_DEFAULT,
     };
     if (!json_is_missing(section)) TRY(read_section(section, &found, err));
-    TRY(ana_uncertainty_check(&found, err));
+    error_message inner = {0};
+    if (ana_uncertainty_check(&found, &inner) != STATUS_OK) {
+        return json_error(json_member(section, "draws"), inner.code, err, "%s", inner.message);
+    }
     *uncertainty = found;
     return STATUS_OK;
 }

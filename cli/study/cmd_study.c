@@ -251,7 +251,9 @@ static status read_uncertainty(const cli_arguments *arguments, const char *path,
                 &uncertainty->draw_count, err));
     TRY(cli_int64(arguments, "--seed", 0, INT64_MAX, &seed, err));
     if (cli_has(arguments, "--seed")) uncertainty->seed = (uint64_t)seed;
-    return ana_uncertainty_check(uncertainty, err);
+    error_message inner = {0};
+    if (ana_uncertainty_check(uncertainty, &inner) == STATUS_OK) return STATUS_OK;
+    return error_set(err, inner.code, "--draws: %s", inner.message);
 }
 
 /// Plays every point once, or those of a shard. context is the ana_whatif.

@@ -81,6 +81,14 @@ json_value model_parameter_ask(model_case_parameters *parameters, const char *ke
     return json_member(parameters->object, key);
 }
 
+status model_parameter_read(json_value member, status result, const error_message *why,
+                            error_message *err)
+{
+    if (result == STATUS_OK) return STATUS_OK;
+    if (result == STATUS_IO) return json_error(member, result, err, "%.180s", why->message);
+    return error_set(err, result, "%s", why->message);
+}
+
 status model_parameters_check(const model_case_parameters *parameters, error_message *err)
 {
     return json_check_keys(parameters->object, parameters->asked, parameters->asked_count, err);

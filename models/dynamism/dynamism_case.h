@@ -43,6 +43,13 @@ typedef struct model_case_parameters {
 /// for is refused by model_parameters_check.
 json_value model_parameter_ask(model_case_parameters *parameters, const char *key);
 
+/// What reading a file of the member came to: one that cannot be opened is said with its key.
+///
+/// @param why the reader's message
+/// @return result
+status model_parameter_read(json_value member, status result, const error_message *why,
+                            error_message *err);
+
 /// @return STATUS_FORMAT: a key that nobody has asked for, as no case has it or as other choices
 ///         exclude it
 status model_parameters_check(const model_case_parameters *parameters, error_message *err);

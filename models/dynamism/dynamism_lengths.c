@@ -370,8 +370,9 @@ static status read_source(lengths_state *at, error_message *err)
     const char *name = NULL;
     TRY(json_string(file, &name, err));
     const char *path = file_path_beside(at->of.base->path, name, at->of.memory);
-    const status read = model_sequence_lengths_read(path, at->of.memory, &at->lengths, err);
-    if (read != STATUS_OK) return read;
+    error_message why = {0};
+    const status read = model_sequence_lengths_read(path, at->of.memory, &at->lengths, &why);
+    TRY(model_parameter_read(file, read, &why, err));
     model_parameter_note(parameters, "file", model_given, "%s: %" PRId64 " sequences", name,
                          at->lengths.given_count);
     return STATUS_OK;

@@ -307,13 +307,16 @@ static status read_counts(model_expert_load *moe, error_message *err)
         .microbatch_count = moe->of.base->microbatch_count,
         .row_tokens = moe->counted_tokens,
     };
+    error_message why = {0};
+    status read = STATUS_OK;
     if (json_is_string(member)) {
         const char *path = NULL;
         TRY(read_path(&moe->of, member, &path, err));
-        TRY(model_expert_counts_read_csv(path, &shape, moe->of.memory, &moe->recorded, err));
+        read = model_expert_counts_read_csv(path, &shape, moe->of.memory, &moe->recorded, &why);
     } else {
-        TRY(read_megatron(&moe->of, member, &shape, &moe->recorded, err));
+        read = read_megatron(&moe->of, member, &shape, &moe->recorded, &why);
     }
+    TRY(model_parameter_read(member, read, &why, err));
     model_parameter_note(parameters, "counts", (model_origin){MODEL_ORIGIN_MEASURED, ""},
                          "%d iterations from %d to %d, each holds until the next",
                          moe->recorded.sample_count, moe->recorded.iteration[0],

@@ -252,7 +252,8 @@ TEST(malformed_sections_are_refused_by_name)
         {"{\"ranges\":[1]}", "s.json: ranges: needs an object of at most 64 paths"},
         {"{\"drows\":1}", "s.json: unknown key 'drows'; did you mean 'draws'?"},
         {"{\"draws\":1000000000}", "s.json: draws: 1000000000 is outside [0, 10000]"},
-        {"{\"draws\":5}", "5 draws are neither 0 (no error bars) nor in [20, 10000]"},
+        {"{\"draws\":5}",
+         "s.json: draws: 5 draws are neither 0 (no error bars) nor in [20, 10000]"},
         {"{\"model_error\":0.3}", "s.json: model_error: 0.3 is outside [0, 0.25]"},
     };
     for (size_t row = 0; row < sizeof cases / sizeof cases[0]; row++) {

@@ -31,6 +31,8 @@ TEST(malformed_documents_are_refused_with_their_line)
     }
     assert_refused("{\n\"a\":\"\xff\"}", "f.json:2: byte 0xff is not UTF-8");
     assert_refused("{\"a\":1}\xe2\x82", "f.json:1: byte 0xe2 is not UTF-8");
+    assert_refused("{\"a\":\n\"x\\u0000\"}", "f.json:2: a: the text holds \\u0000");
+    assert_refused("{\"a\":\"x\",\n\"b\\u0000\" :1}", "f.json:2: a key holds \\u0000");
     assert_refused("SQLite format 3", "f.json: is a SQLite file, not JSON");
     assert_refused("\x1f\x8b\x08", "f.json: is compressed by gzip, not JSON");
     char deep[200];

@@ -109,6 +109,8 @@ refuse_study() { # MESSAGE EXTRA REST
     study "$2" "$3" >bad.json
     refuse 2 "bad.json: $1" simulate bad.json
 }
+study ',"file":"none.txt"' '' | sed 's/"mean_tokens":300,//' >bad.json
+refuse 1 'bad.json: dynamism.file: none.txt: No such file or directory' simulate bad.json
 refuse_study "dynamism.packing: unknown packing 'lpt'; known: arrival, sorted, tokens, cost, karmarkar-karp, exact" ',"packing":"lpt"' ''
 refuse_study "dynamism.context: unknown context 'ring'; known: equal, sequence, document, adaptive, hybrid" ',"context":"ring"' ''
 refuse_study "dynamism.window: 0 is outside [1, 1024]" ',"window":0' ''

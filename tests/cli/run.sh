@@ -142,6 +142,9 @@ for ranks in 1 2; do # two sequences of 16 tokens a replica, two experts each
     awk -F, -v tokens=$((64 * ranks)) 'NR > 1 && $4 + $5 + $6 + $7 != tokens { exit 1 }' counts_$ranks.csv ||
         fail "tokens of $ranks ranks: $(head -3 counts_$ranks.csv)"
 done
+sed 's/"execution"/"dynamism":{"case":"moe","counts":"none.csv","counted_tokens":64},&/' experts.json >counted.json
+"$dynmo" simulate counted.json 2>&1 | grep -q 'counted.json: dynamism.counts: none.csv: No such file or directory$' ||
+    fail 'counts that are not there'
 sed 's/"execution"/"dynamism":{"case":"moe","counts":"counts_2.csv","counted_tokens":64},&/' experts.json >counted.json
 "$dynmo" simulate counted.json >out 2>err || fail "simulate of the counted tokens: $(cat err)"
 sed 's/"expert_parallel":2/"expert_parallel":4/' experts.json >wrong.json

@@ -71,6 +71,28 @@ has '0.65; 0.5 .. 0.7, uniform; declared' declared.json
 has '1 .. 2 x 1 .. 2, uniform; declared' declared.json
 has 'cluster.price_per_gpu_hour' declared.json --rank-by cost
 
+# refuses CODE MESSAGE RANGES: what stands in uncertainty, of a whole study
+refuses() {
+    code=$1
+    message=$2
+    study wrong '' '' ',"uncertainty":{'"$3"'}'
+    "$dynmo" study wrong.json >out 2>err
+    got=$?
+    [ "$got $(cat err)" = "$code dynmo: wrong.json: $message" ] || fail "$3: exit $got: $(cat err)"
+}
+refuses 2 'uncertainty.ranges.hardware.efficiency.gemm: needs one of '"'factor' and 'log'" \
+    '"ranges":{"hardware.efficiency.gemm":{"log":[0.1,0.2],"factor":[0.9,1]}}'
+for factor in 0,0 1,200; do
+    study wrong '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":{"factor":['$factor']}}}'
+    "$dynmo" study wrong.json >out 2>err
+    got=$?
+    if [ $got -ne 2 ] || ! grep -q 'gemm: .* by this factor is .*, outside \[1e-06, 1\]$' err; then
+        fail "factor $factor: exit $got: $(cat err)"
+    fi
+done
+refuses 2 'uncertainty.draws: 5 draws are neither 0 (no error bars) nor in [20, 10000]' '"draws":5'
+refuses 1 'uncertainty.calibration: none.csv: No such file or directory' '"calibration":"none.csv"'
+
 # A calibration is a table of runs, of any model: its own source of bars, and no ranges of hardware beside it. Here one
 # run that took 1.5 times as long as predicted.
 cat >slow.csv <<'END'
@@ -122,7 +144,7 @@ sed 's/mixtral-8x7b/no-such-model/' slow.csv >unknown.csv
 sed 's/slow.csv/unknown.csv/' taught.json >unknown.json
 refuse 2 "unknown.csv: no run can be modelled: no-such-model: No such file or directory; and no shipped model is named 'no-such-model'" unknown.json
 sed 's/slow.csv/missing.csv/' taught.json >no_file.json
-refuse 1 'missing.csv: No such file or directory' no_file.json
+refuse 1 'no_file.json: uncertainty.calibration: missing.csv: No such file or directory' no_file.json
 
 # refuse_study MESSAGE CLUSTER TRAINING MORE: exit code 2.
 refuse_study() {
@@ -133,6 +155,6 @@ refuse_study "refused.json: uncertainty.ranges.training.microbatch_size: the axi
     '' '' ',"uncertainty":{"ranges":{"training.microbatch_size":[1,2]}}'
 refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h100.json: efficiency.gemm: -3 is outside [1e-06, 1]' \
     '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[-3,-1]}}'
-refuse 2 '5 draws are neither 0 (no error bars) nor in [20, 10000]' plain.json --draws 5
+refuse 2 '--draws: 5 draws are neither 0 (no error bars) nor in [20, 10000]' plain.json --draws 5
 refuse 2 '--draws: 1000000000 is outside [0, 10000]' plain.json --draws 1000000000
 exit $failed

@@ -364,7 +364,7 @@ FIXTURE_TEST(counts_and_drawn_routing_exclude_each_other)
 {
     fixture_unknown("{'case':'moe','counted_tokens':9," TRACE_EXPERTS "}", "counted_tokens");
     fixture_refused("{'case':'moe','counts':'/nowhere/x'," TRACE_EXPERTS "}", STATUS_IO,
-                    "/nowhere/x: No such file or directory");
+                    "study.json: counts: /nowhere/x: No such file or directory");
     fixture_refused("{'case':'moe','counts':{'megatron':[]}," TRACE_EXPERTS "}", STATUS_FORMAT,
                     "study.json: counts.megatron: not an array of 1 to 4096 stages");
     fixture_refused(
