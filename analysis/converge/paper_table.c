@@ -122,6 +122,7 @@ static status add_claims(const ana_sweep *question, const table *made, error_mes
 {
     ana_verdict_options options = ana_verdict_options_default();
     options.seed = question->instance.seed;
+    options.interrupt = question->instance.interrupt;
     for (int index = 0; ana_claim_at(index) != NULL; index++) {
         const ana_claim *claim = ana_claim_at(index);
         ana_verdict verdict;

@@ -246,6 +246,7 @@ static status judge(const cli_arguments *arguments, arena *memory, text_buffer *
     const char *names[CLAIMS_MAX];
     const bool is_json = cli_has(arguments, "--json");
     ana_verdict_options options = ana_verdict_options_default();
+    options.interrupt = cli_interrupt_catch();
     json_writer writer = json_writer_init(out);
     int count = 0;
     int chosen = -1;

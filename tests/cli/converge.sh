@@ -17,6 +17,13 @@ repaired is proven of max-neighbor alone; spectral: from the eigenvalues of this
     --scheme scan --initial point --nodes 64
 
 # The same instances on any number of threads, in any company.
+# Ctrl-C ends each question, without an answer.
+for question in --verdict '--paper --nodes 8:256' '--nodes 4096 --gamma 1e-5'; do
+    # shellcheck disable=SC2086 # words
+    timeout --preserve-status -s INT 0.5 "$dynmo" converge $question >out 2>err
+    code=$?
+    [ "$code $(cat out)" = '130 ' ] || fail "an interrupt of $question: exit $code: $(cat err)"
+done
 "$dynmo" converge --nodes 8:32 --instances 130 --seed 5 --threads 1 >one.txt || fail 'one thread'
 "$dynmo" converge --nodes 8:32 --instances 130 --seed 5 --threads 3 >three.txt || fail 'three threads'
 cmp one.txt three.txt || fail 'threads change the answer'

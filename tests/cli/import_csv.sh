@@ -54,6 +54,8 @@ b"
 refuse 2 "--backward-split: 2 is outside [0, 1]" \
     import csv full.csv -o f.db --backward-split 2
 
+{ echo '# dynmo-trace/1' && seq -f '# k%.0f=v' 1001 && echo 'iteration,layer,phase,busy_ns'; } >notes.csv
+refuse 2 "notes.csv:1002: more than 1000 lines '# key=value' of other keys" import csv notes.csv -o new.db
 printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,10\n0,1,F,x\n' >bad.csv
 refuse 2 "bad.csv:4: busy_ns: 'x' is not an integer" import csv bad.csv -o new.db
 refuse 2 "rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given twice" \

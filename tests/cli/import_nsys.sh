@@ -20,6 +20,8 @@ done
 refuse 2 'dynmo import nsys: --output is needed' run.sqlite
 refuse 1 'absent.sqlite: No such file or directory' absent.sqlite -o t.db
 refuse 2 "$seeds/text: file is not a database" "$seeds/text" -o t.db
+truncate -s 200G large || exit 1
+refuse 2 'large: file is not a database' large -o t.db
 refuse 2 "$seeds/column_missing: no such column: globalPid: record with "'`nsys profile -t cuda,nvtx` and export with `nsys export --type sqlite`' \
     "$seeds/column_missing" -o none.db
 refuse 2 "$seeds/view_in_place_of_a_table: has no table CUPTI_ACTIVITY_KIND_KERNEL: no GPU did anything while it was recorded, or "'`nsys profile -t cuda,nvtx` was not asked for cuda' \

@@ -66,12 +66,15 @@ static const char *const key_names[KEY_COUNT] = {
     "device", "embedding", "head", "tokens_per_microbatch", "microbatches", "source",
 };
 
+enum { NOTES_MAX = 1000 };
+
 struct trace_csv {
     arena *memory;
     trace_store *store;
     trace_writer *writer;
     trace_info info;
     int file_count;
+    int note_count;
     const char *values[KEY_COUNT]; // as the files gave them; NULL: not yet
     bool has_full_backward;
     bool seen[COLUMN_COUNT]; // with a value in some row
@@ -171,7 +174,7 @@ static status put_known(trace_csv *csv, csv_file *file, key known, const char *v
     return STATUS_OK;
 }
 
-/// A line "# key=value".
+/// A line "# key=value". What other programs say goes into the trace, as notes.
 static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_message *err)
 {
     char *equals = strchr(line, '=');
@@ -182,6 +185,10 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     if (name[0] == '\0') return error_set(err, STATUS_INVALID, "a key is missing before '='");
     const int known = text_find(name, key_names, KEY_COUNT);
     if (known < KEY_COUNT) return put_known(csv, file, (key)known, value, err);
+    if (++csv->note_count > NOTES_MAX) {
+        return error_set(err, STATUS_INVALID, "more than %d lines '# key=value' of other keys",
+                         NOTES_MAX);
+    }
     if (csv->file_count == 0) return trace_writer_put_note(csv->writer, name, value, err);
     char numbered[128];
     snprintf(numbered, sizeof numbered, "%.100s [%d]", name, csv->file_count + 1);

@@ -83,11 +83,25 @@ static status open_bytes(reader *reading, error_message *err)
     return loaded == SQLITE_OK ? STATUS_OK : database_error(reading, loaded, err);
 }
 
+/// Looks before all of a file that may be large is read for its hash. An empty one is a database.
+static status check_magic(const reader *reading, error_message *err)
+{
+    static const char magic[16] = "SQLite format 3";
+    char head[sizeof magic];
+    FILE *file = NULL;
+    TRY(file_open(reading->source->path, &file, err));
+    const size_t count = fread(head, 1, sizeof head, file);
+    fclose(file);
+    const bool is_other = count > 0 && (count < sizeof head || memcmp(head, magic, count) != 0);
+    return is_other ? database_error(reading, SQLITE_NOTADB, err) : STATUS_OK;
+}
+
 static status open_path(reader *reading, error_message *err)
 {
     const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
     int64_t bytes = 0;
     uint64_t hash = 0;
+    TRY(check_magic(reading, err));
     TRY(file_hash_path(reading->source->path, &bytes, &hash, err)); // says why it cannot be read
     reading->recording->input.bytes = bytes;
     reading->recording->input.hash = hash;

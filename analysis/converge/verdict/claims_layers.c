@@ -75,7 +75,7 @@ static status test_rounds(ana_trying *at)
         const int count = counts[index];
         const int first[] = {0, count, count};
         bal_answer answer;
-        arena_reset(at->scratch);
+        TRY(ana_trying_next(at));
         int64_t *weight = arena_array(at->scratch, (size_t)count, sizeof *weight);
         for (int layer = 0; layer < count; layer++) {
             weight[layer] = 1;

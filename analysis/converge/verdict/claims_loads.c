@@ -146,10 +146,14 @@ static void search_graphs(ana_trying *at)
 static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes)
 {
     const ana_instance_question question = {
-        .initial = ANA_INITIAL_POINT, .gamma = 1, .seed = at->options.seed};
+        .initial = ANA_INITIAL_POINT,
+        .gamma = 1,
+        .seed = at->options.seed,
+        .interrupt = at->options.interrupt,
+    };
     ana_graph graph;
     ana_scheme_run scheme;
-    arena_reset(at->scratch);
+    TRY(ana_trying_next(at));
     TRY(ana_graph_make(kind, nodes, &graph, at->err));
     TRY(ana_scheme_open(&ana_scheme_max_neighbor, &graph, at->scratch, &scheme, at->err));
     for (int run = 0; run < at->options.run_count; run++) {

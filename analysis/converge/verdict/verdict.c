@@ -19,15 +19,22 @@ ana_verdict_options ana_verdict_options_default(void)
     return (ana_verdict_options){.seed = 1, .run_count = 40};
 }
 
+status ana_trying_next(const ana_trying *at)
+{
+    arena_reset(at->scratch);
+    if (at->options.interrupt == NULL || !atomic_load(at->options.interrupt)) return STATUS_OK;
+    return error_set(at->err, STATUS_BACKEND, "interrupted");
+}
+
 static status search_case(ana_trying *at, const ana_case_plan *plan)
 {
     ana_search search;
     ana_search_begin(&search, &plan->box);
     while (ana_search_next(&search)) {
+        TRY(ana_trying_next(at));
         if (search.is_new && at->verdict->claim->needs_best) {
             at->best = ana_instance_best(&search.instance);
         }
-        arena_reset(at->scratch);
         TRY(plan->test(at, &search.instance));
     }
     return STATUS_OK;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,7 +40,8 @@ typedef struct ana_verdict {
 
 typedef struct ana_verdict_options {
     uint64_t seed;
-    int run_count; // of each graph that theorem-r is played on
+    int run_count;                // of each graph that theorem-r is played on
+    const atomic_bool *interrupt; // set: give up; NULL: never
 } ana_verdict_options;
 
 /// A claim that is being tried.
@@ -80,6 +82,8 @@ const ana_claim *ana_claim_at(int index);
 ana_verdict_options ana_verdict_options_default(void);
 
 /// Tries a claim. Arrays of the verdict are from memory.
+///
+/// @return STATUS_BACKEND "interrupted"
 status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options, arena *memory,
                      ana_verdict *verdict, error_message *err);
 
@@ -90,6 +94,11 @@ extern const char *const ana_answer_names[];
 
 void ana_verdict_append(const ana_verdict *verdict, text_buffer *out);
 void ana_verdict_write(const ana_verdict *verdict, json_writer *writer);
+
+/// Between instances: empties the scratch memory.
+///
+/// @return STATUS_BACKEND "interrupted"
+status ana_trying_next(const ana_trying *at);
 
 /// Counts one that was tried, and keeps the largest measure as the worst.
 void ana_case_measure(ana_verdict_case *tried, double value);
