@@ -1,11 +1,13 @@
 """Every key of a study, from the table that `dynmo simulate --keys` prints: what it may not be is
 refused, by file and key, as a value and on an axis; its edges crash nothing; and what it may be is
-played alike by simulate and run, or refused by run by name.
+played alike by simulate and run, or refused by run by name; on a device that trains it is done, or
+refused by name.
 
 usage: study_keys.py DYNMO, in tests/
 """
 import concurrent.futures
 import copy
+import itertools
 import json
 import os
 import re
@@ -44,8 +46,19 @@ BESIDE = {
     "trace": {"model": None, "hardware": None, "trace.store": "t.db"},
     "hardware": {"hardware.base": "h100-sxm"},
 }
+NUMBERS = itertools.count(1)
 LISTS = ("cluster.slow_ranks", "disturbance.links", "balancing")
 FIXED = ("balancing", "cluster.slow_ranks.", "disturbance.links.", "name")
+
+
+# What device cpu does, of what changes simulated times; a cluster's nodes say where its ranks are.
+TRAINED = ("balancing.by", "cluster.gpus_per_node", "cluster.slow_ranks", "pipeline.stages",
+           "training.data_parallel", "training.dtype", "training.global_batch",
+           "training.iterations", "training.layers", "training.microbatch",
+           "training.recompute", "training.sequence_length")
+# What it measures or has none of, whether it would change times here or not.
+NOT_TRAINED = ("training.decision_ns", "training.optimizer_step_ns", "training.tensor_overlap",
+               "training.expert_overlap", "training.expert_deduplication", "cluster.links")
 
 
 def put(study, path, value):
@@ -81,8 +94,7 @@ def limit():
 
 def ask(study, *words):
     """Exit status, standard output and error; None where it takes long."""
-    number = ask.count = ask.count + 1
-    name = f"s{number}.json"
+    name = f"s{next(NUMBERS)}.json"
     with open(name, "w", encoding="ascii") as file:
         file.write(study if isinstance(study, str) else json.dumps(study))
     try:
@@ -93,9 +105,6 @@ def ask(study, *words):
     finally:
         os.unlink(name)
     return name, done.returncode, done.stdout, done.stderr
-
-
-ask.count = 0
 
 
 def values(kind):
@@ -169,6 +178,38 @@ def check(path, kind):
     return found
 
 
+def simulated_ns(study):
+    """Of all iterations; None where it cannot be."""
+    _, code, out, _ = ask(study, "simulate", "--json")
+    return json.loads(out)["rows"][0]["total_ns"] if code == 0 else None
+
+
+def check_trained(path, kind):
+    """Failures of one key on device cpu, which trains a small model."""
+    small = {"model": {"base": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 4, "vocab_size": 256},
+             "execution": {"text": "text"}}
+    found = []
+
+    def of(study):
+        study["training"].setdefault("sequence_length", 16)
+        return {**study, **small} if "trace" not in study else study
+
+    for value in values(kind)[0][:1 if path == "pipeline.stages" else 3]:
+        study = of(study_of(path, value))
+        played = simulated_ns(study)
+        if played is None or path.startswith(("model", "execution", "trace")):
+            continue
+        _, code, _, err = ask(study, "run", "--json", "--device", "cpu")
+        is_changed = played != simulated_ns(of(copy.deepcopy(BASE)))
+        is_trained = path.startswith(TRAINED) or not (is_changed or path.startswith(NOT_TRAINED))
+        if code == 0 and value and not is_trained:
+            found.append(f"run --device cpu takes {path}={value} and does it not")
+        is_named = any(word in err for word in path.split(".")[-2:] + ["device cpu"])
+        if code not in (0, None) and not (code == 2 and is_named) and "out of memory" not in err:
+            found.append(f"run --device cpu {path}={value}: {code} {err[:200]}")
+    return found
+
+
 def main():
     """All keys, and keys with zeros inside."""
     table = subprocess.run([DYNMO, "simulate", "--keys"], capture_output=True, text=True,
@@ -181,9 +222,11 @@ def main():
         os.chdir(folder)
         subprocess.run([DYNMO, "import", "csv", recorded, "-o", "t.db"], capture_output=True,
                        check=True)
+        with open("text", "w", encoding="ascii") as file:
+            file.write("the quick brown fox jumps over the lazy dog. " * 200)
         own = [key for key in keys if key[1].split(";")[0] not in ("object", "array of objects")]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for found in pool.map(lambda key: check(*key), own):
+            for found in pool.map(lambda key: check(*key) + check_trained(*key), own):
                 failures += found
         for text in ('{"schema":"dynmo-study/1","pipeline\\u0000x":{}}',
                      '{"schema":"dynmo-study/1\\u0000","pipeline":{"stages":2}}'):
