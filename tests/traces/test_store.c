@@ -511,8 +511,9 @@ IN_FOLDER(what_no_version_has_is_refused)
         "ANALYZE;PRAGMA writable_schema=ON;UPDATE sqlite_schema SET sql='CREATE TABLE"
         " sqlite_stat1(tbl,idx,stat AS (instr(hex(zeroblob(4000000)),"
         "hex(zeroblob(2000000))||''1'')))' WHERE name='sqlite_stat1'",
-        "PRAGMA writable_schema=ON;INSERT INTO sqlite_schema VALUES('trigger','sqlite_stat1','run',"
-        "0,'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON run BEGIN DELETE FROM result; END')",
+        ("PRAGMA writable_schema=ON;INSERT INTO sqlite_schema "
+         "VALUES('trigger','sqlite_stat1','run',"
+         "0,'CREATE TRIGGER sqlite_stat1 AFTER INSERT ON run BEGIN DELETE FROM result; END')"),
     };
     for (size_t at = 0; at < sizeof changes / sizeof changes[0]; at++) {
         make_store(1);
