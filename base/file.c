@@ -102,17 +102,20 @@ status file_check_output(const char *path, error_message *err)
     char *place = place_of(path);
     char *beside = join(place, partial);
     const bool is_read = stat(place, &about) == 0 && is_input(&about);
-    const bool is_beside = stat(beside, &about) == 0 && is_input(&about);
+    const bool is_partial_read = stat(beside, &about) == 0 && is_input(&about);
     free(place);
     free(beside);
-    if (!is_read && !is_beside) return STATUS_OK;
+    if (!is_read && !is_partial_read) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%.180s%s: is read here, so it cannot be written", path,
                      is_read ? "" : partial);
 }
 
-static bool is_beside(const char *place, const char *other)
+/// Whether a write to place makes or replaces other.
+static bool takes(const char *place, const char *other)
 {
+    struct stat about;
     const size_t length = strlen(place);
+    if (stat(place, &about) == 0 && !S_ISREG(about.st_mode)) return false; // a pipe, a terminal
     return strncmp(place, other, length) == 0 &&
            (other[length] == '\0' || strcmp(other + length, partial) == 0);
 }
@@ -120,7 +123,7 @@ static bool is_beside(const char *place, const char *other)
 bool file_outputs_collide(const char *path, const char *other)
 {
     char *places[] = {place_of(path), place_of(other)};
-    const bool collide = is_beside(places[0], places[1]) || is_beside(places[1], places[0]);
+    const bool collide = takes(places[0], places[1]) || takes(places[1], places[0]);
     free(places[0]);
     free(places[1]);
     return collide;

@@ -161,7 +161,7 @@ static const ana_study_key keys[] = {
     {"training.layers", ANA_KEY_INT, "of a model, in place of its own number", "transformer layers",
      1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count), .flags = ANA_KEY_OF_MODEL},
     {"training.decision_ns", ANA_KEY_INT64, "time of one decision", "ns", 0, NS_MAX, 0,
-     OFFSET(run.decision_ns), .flags = ANA_KEY_NOT_LEARNT},
+     OFFSET(run.decision_ns)},
     {"training.relaunch_ns", ANA_KEY_INT64, "standstill whenever layers move, beside the transfers",
      "ns", 0, 1e14, 0, OFFSET(relaunch_ns), .flags = ANA_KEY_SIMULATED},
     {"training.profile_ns", ANA_KEY_INT64, "that profiling adds to an iteration", "ns", 0, NS_MAX,

@@ -240,9 +240,8 @@ const cli_command cli_command_diagnose = {
         "worthwhile: the high end of the proven bound is below it, or that of the best policy, or "
         "of its gain over the best split that is kept. Undecidable: neither, fewer than 20 "
         "iterations, all layers alike to the ns, stages in place of layers, no gain with fewer "
-        "than "
-        "4 recorded layers per stage, or a gain that hangs on bytes of state which the trace does "
-        "not say.",
+        "than 4 recorded layers per stage, or a gain that hangs on bytes of state which the trace "
+        "does not say.",
     .details =
         "Samples that are not of every iteration are taken for iterations of their own, a "
         "migration being paid once in as many iterations of the run as lie between two."

@@ -118,7 +118,7 @@ typedef struct exec_device_table {
     int64_t (*packed_bytes)(const exec_device *device, int layer);
     status (*pack)(exec_device *device, int layer, void *bytes, error_message *err);
 
-    /// Fills a layer that is held. STATUS_FORMAT if the bytes are not those of this layer.
+    /// Begins to fill a layer that is held. STATUS_FORMAT if the bytes are not those of this layer.
     status (*unpack)(exec_device *device, int layer, const void *bytes, int64_t byte_count,
                      error_message *err);
 
@@ -139,7 +139,8 @@ typedef struct exec_device_table {
     /// the time that their thread computes, that time.
     int64_t (*now_ns)(const exec_device *device);
 
-    /// Fills a layer that is held with fresh parameters, which depend on the seed and the layer.
+    /// Begins to fill a layer that is held with fresh parameters, which depend on the seed and the
+    /// layer.
     status (*initialise)(exec_device *device, int layer, error_message *err);
 
     /// Waits until the layers are there that unpack and initialise have begun to fill.

@@ -454,7 +454,9 @@ static ncclResult_t ask_communicators(const nccl_world *world)
     ncclResult_t state = ncclSuccess;
     for (int index = -1; index < EXEC_LANE_COUNT && !world->is_aborted; index++) {
         ncclComm_t asked = index < 0 ? world->communicator : world->lanes[index].communicator;
-        if (asked != NULL) ncclCommGetAsyncError(asked, &state);
+        const ncclResult_t result =
+            asked != NULL ? ncclCommGetAsyncError(asked, &state) : ncclSuccess;
+        if (result != ncclSuccess) return result;
         if (state != ncclSuccess && state != ncclInProgress) return state;
     }
     return ncclSuccess;
@@ -494,7 +496,7 @@ static void *guard(void *argument)
         pthread_mutex_lock(&world->lock);
         const ncclResult_t state = ask_communicators(world);
         failure_count += state != ncclSuccess;
-        const bool is_over = hangs || has_failed || failure_count > GUARD_LOOKS;
+        const bool is_over = hangs || has_failed || failure_count >= GUARD_LOOKS;
         if (is_over && !has_failed) note_why(world, hangs, state);
         pthread_mutex_unlock(&world->lock);
         if (is_over) {
@@ -525,6 +527,23 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .exchange = nccl_exchange,
                                               .abandon = nccl_abandon};
 
+/// Within a process NCCL may let GPUs read and write each other's buffers, which those of a memory
+/// pool allow nobody of themselves (cudaMemPoolSetAccess).
+static status share_memory(int device, int device_count, error_message *err)
+{
+    cudaMemPool_t pool;
+    TRY_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
+    for (int peer = 0; peer < device_count; peer++) {
+        int can_access = 0;
+        const struct cudaMemAccessDesc access = {
+            .location = {.type = cudaMemLocationTypeDevice, .id = peer},
+            .flags = cudaMemAccessFlagsProtReadWrite};
+        if (peer != device) TRY_CUDA(cudaDeviceCanAccessPeer(&can_access, peer, device));
+        if (can_access != 0) TRY_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
+    }
+    return STATUS_OK;
+}
+
 /// Threads of one process take the GPUs in their order, processes those of their local ranks.
 static status choose_gpu(const nccl_world *world, error_message *err)
 {
@@ -538,8 +557,9 @@ static status choose_gpu(const nccl_world *world, error_message *err)
                          "visible; several machines need a launcher",
                          world->rank_count, device_count);
     }
-    TRY_CUDA(cudaSetDevice((is_alone ? rank : launcher_local_rank(rank)) % device_count));
-    return STATUS_OK;
+    const int device = (is_alone ? rank : launcher_local_rank(rank)) % device_count;
+    TRY_CUDA(cudaSetDevice(device));
+    return is_alone ? share_memory(device, device_count, err) : STATUS_OK;
 }
 
 /// Rank 0 tells the others by which name they find each other.

@@ -51,13 +51,14 @@ LISTS = ("cluster.slow_ranks", "disturbance.links", "balancing")
 FIXED = ("balancing", "cluster.slow_ranks.", "disturbance.links.", "name")
 
 
-# What device cpu does, of what changes simulated times; a cluster's nodes say where its ranks are.
+# What device cpu does, of what changes simulated times; a cluster's nodes say where its ranks are,
+# decision_ns what decisions are forecast to take.
 TRAINED = ("balancing.by", "cluster.gpus_per_node", "cluster.slow_ranks", "pipeline.stages",
-           "training.data_parallel", "training.dtype", "training.global_batch",
-           "training.iterations", "training.layers", "training.microbatch",
-           "training.recompute", "training.sequence_length")
+           "training.data_parallel", "training.decision_ns", "training.dtype",
+           "training.global_batch", "training.iterations", "training.layers",
+           "training.microbatch", "training.recompute", "training.sequence_length")
 # What it measures or has none of, whether it would change times here or not.
-NOT_TRAINED = ("training.decision_ns", "training.optimizer_step_ns", "training.tensor_overlap",
+NOT_TRAINED = ("training.optimizer_step_ns", "training.tensor_overlap",
                "training.expert_overlap", "training.expert_deduplication", "cluster.links")
 
 

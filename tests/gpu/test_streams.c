@@ -248,7 +248,7 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = of->rank_count * of->replica_count;
     // A rank that waits for another on the host, not on its GPU, cannot be woken by its guard.
-    options.watchdog_ns = (int64_t)(of->failing_message > 0 ? 1e9 : limit_s / 2 * 1e9);
+    options.watchdog_ns = (int64_t)(of->failing_message > 0 ? 4e9 : limit_s / 2 * 1e9);
     options.abandoned_rank_count = abandoned;
     const status result = of->is_over_nccl ? exec_nccl_run_over("local", &options, body, run, err)
                                            : exec_transport_run("local", &options, body, run, err);

@@ -266,6 +266,27 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     return allocate(memory, bytes);
 }
 
+/// All memory is the host's, which every device may touch.
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+    *pool = NULL;
+    return device >= 0 && device < gpu::behaviour.device_count ? failure_now()
+                                                               : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can_access, int device, int peer)
+{
+    *can_access = device != peer;
+    return failure_now();
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc *access, size_t count)
+{
+    (void)pool;
+    return count == 1 && access->flags == cudaMemAccessFlagsProtReadWrite ? failure_now()
+                                                                          : cudaErrorInvalidValue;
+}
+
 /// The memory is there when the stream has come so far: what another wrote before is lost.
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 {
