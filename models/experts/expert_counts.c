@@ -195,10 +195,13 @@ static int64_t shared_total(const layer_totals *layers, int layer_count)
     return count > 0 && is_most(alike, count) ? shared : 0;
 }
 
-/// Compares the layers of the microbatch at hand.
+/// Compares the layers of the microbatch at hand, and notes the one that has risen where it is
+/// alone.
 static void compare_layers(layer_totals *layers, int layer_count, int iteration, int microbatch)
 {
     const int64_t shared = shared_total(layers, layer_count);
+    layer_totals *risen = NULL;
+    int risen_count = 0;
     bool was_shared = false;
     for (int layer = 0; layer < layer_count; layer++) {
         layer_totals *each = &layers[layer];
@@ -206,20 +209,23 @@ static void compare_layers(layer_totals *layers, int layer_count, int iteration,
         const bool has_risen = was_shared && each->total > shared;
         each->alike += is_alike;
         was_shared = was_shared || is_alike;
-        if (!has_risen || each->risen > 0) continue;
-        each->iteration = iteration;
-        each->microbatch = microbatch;
-        each->risen = each->total;
-        each->shared = shared;
+        risen_count += has_risen;
+        if (has_risen) risen = each;
     }
+    if (risen_count != 1 || risen->risen > 0) return;
+    risen->iteration = iteration;
+    risen->microbatch = microbatch;
+    risen->risen = risen->total;
+    risen->shared = shared;
 }
 
 /// The same tokens pass all layers, each to as many experts, so the totals of a microbatch are
 /// alike. Where tokens are dropped or leave early they are smaller; padded to a capacity or summed
 /// over ranks, all are larger. Layers that some tokens pass by have fewer in every microbatch, and
-/// stages whose files are of other replicas differ in many. None of these is refused: only a total
-/// above the one that three quarters of the layers share, one before it among them, of a layer that
-/// has the shared one in three quarters of its microbatches.
+/// stages whose files are of other replicas differ in all of their layers. None of these is
+/// refused: only a total above the one that three quarters of the layers share, one before it among
+/// them, of the only layer that has risen, which has the shared one in three quarters of its
+/// microbatches.
 static status check_totals(const counts_builder *from, const char *name, int columns,
                            error_message *err)
 {
