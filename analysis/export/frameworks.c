@@ -1,6 +1,7 @@
 #include "analysis/export/frameworks.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -346,8 +347,7 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                          "placement %s has every stage on two ranks; torchtitan has each on one",
                          bal_placement_name(plan->placement));
     }
-    for (const char *at = schedule_csv; *at != '\0'; at++) {
-        if ((unsigned char)*at >= ' ' && *at != '"' && *at != '\\' && *at != 0x7f) continue;
+    if (strpbrk(schedule_csv, "\"\\") != NULL || text_has_control(schedule_csv, "")) {
         return error_set(err, STATUS_INVALID,
                          "path '%.80s' has a quote, a backslash or a control character",
                          schedule_csv);

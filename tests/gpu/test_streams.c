@@ -29,6 +29,9 @@ enum {
 };
 static const double limit_s = 20;
 
+static int broken_count; // seeds in which a communicator failed
+static int named_count;  // of them, in which it was named
+
 typedef struct drawn_plan {
     int rank_count;
     int first_layer[STAGES_MAX + 1];
@@ -328,6 +331,8 @@ static int try_seed(uint64_t seed)
     const bool has_failed = message_failed || (drawn.failing_task > 0 &&
                                                gpu_emulation_task_count() >= drawn.failing_task);
     const char *wrong = NULL;
+    broken_count += message_failed;
+    named_count += message_failed && strstr(err.message, "NCCL failed") != NULL;
     if (abandoned > 0) {
         wrong = "ranks hang";
     } else if (has_failed && (result == STATUS_OK || strncmp(err.message, "rank ", 5) != 0)) {
@@ -517,6 +522,11 @@ int main(int argc, char **argv)
         failures += try_seed((uint64_t)seed);
     }
     exec_training_text_free(&text);
+    // A rank that waits for another on the host says so by its watchdog; the others ask NCCL.
+    if (broken_count >= 8 && 3 * named_count < 2 * broken_count) {
+        printf("of %d failed communicators %d are named\n", broken_count, named_count);
+        failures++;
+    }
     printf("%d failures, %d seeds\n", failures, count);
     return failures == 0 ? 0 : 1;
 }
