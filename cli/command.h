@@ -18,6 +18,7 @@ typedef struct cli_option {
     char letter;          // 'o' for -o, or 0
     bool may_repeat;
     bool is_output; // its value is a file that the command makes
+    bool is_store;  // its value is a store that the command adds to
 } cli_option;
 
 typedef struct cli_arguments cli_arguments;

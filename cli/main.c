@@ -111,9 +111,7 @@ static status check_outputs(const cli_arguments *arguments, error_message *err)
         if (!one->option->is_output || strcmp(one->value, "-") == 0) continue;
         for (int second = 0; second < arguments->option_count; second++) {
             const cli_given *other = &arguments->options[second];
-            const char *kind = other->option->argument;
-            const bool is_store = kind != NULL && strstr(kind, ".db") != NULL;
-            if (other == one || !(other->option->is_output || is_store)) continue;
+            if (other == one || !(other->option->is_output || other->option->is_store)) continue;
             if (!file_outputs_collide(one->value, other->value)) continue;
             return error_set(err, STATUS_INVALID, "dynmo %s: %s and %s would both write %.120s",
                              arguments->command->name, one->option->name, other->option->name,

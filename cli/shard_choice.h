@@ -13,7 +13,7 @@
     {"--threads", "N",                                                                             \
      .help = "Threads; default: the cores that the process may use, divided among the processes "  \
              "that a launcher started on them."},                                                  \
-        {"--store", "FILE.db",                                                                     \
+        {"--store", "FILE.db", .is_store = true,                                                   \
          .help = "Keeps every result in a store, so that the same command goes on where it was "   \
                  "interrupted, and answers from the store when it is given once more."},           \
         {"--shard", "i/N",                                                                         \

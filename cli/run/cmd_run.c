@@ -422,9 +422,9 @@ const cli_command cli_command_run = {
                      "follows (timed, cpu); may be given several times",
              .may_repeat = true},
             {"--precision", "P", .help = "fp32 or bf16 (cuda); default fp32"},
-            {"--record", "TRACE.db",
+            {"--record", "TRACE.db", .is_store = true,
              .help = "adds what layers took to a store, as a trace that simulate reads"},
-            {"--store", "RUN.db",
+            {"--store", "RUN.db", .is_store = true,
              .help = "adds the run to a store as simulate --store does, for report and export"},
             {"--counts", "FILE.csv", .is_output = true,
              .help = "writes the tokens of every expert (mechanism moe), the blocks of keys met "

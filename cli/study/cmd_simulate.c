@@ -107,7 +107,7 @@ const cli_command cli_command_simulate = {
     .options =
         {
             {"--trace", "TRACE.db", .help = "Takes costs from this store instead of the study's."},
-            {"--store", "RUN.db",
+            {"--store", "RUN.db", .is_store = true,
              .help =
                  "Adds the run to this store, which may be the trace's: every iteration, every "
                  "plan, the timelines of the "
