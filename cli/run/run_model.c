@@ -1,9 +1,14 @@
 /// What `dynmo run` trains.
 #include "cli/run/run.h"
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/launcher.h"
 #include "models/cost/config.h"
+#include "models/cost/parameters.h"
+
+#include <string.h>
 
 enum { INTEGER_MAX = 1 << 30 };
 
@@ -160,6 +165,21 @@ static void read_blocks(const model_config *config, exec_model *model)
     model->moe.expert_width = config->expert_ffn_size;
 }
 
+/// Weights, gradients and two moments in 32 bits of all replicas, where all ranks are threads here.
+static status check_room(const cli_run_request *request, const ana_study *study,
+                         const model_config *config, error_message *err)
+{
+    enum { STATE_BYTES = 16 };
+    const double parameters = (double)model_total_parameters(config) * study->parallel.data;
+    const double half = memory_half_of_machine();
+    if (strcmp(request->device, "cpu") != 0 || launcher_process_count(NULL) > 1) return STATUS_OK;
+    if (parameters * STATE_BYTES <= half) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "%s: device cpu keeps %.1f GB for the state of %.3g parameters, half of this "
+                     "machine's memory is %.1f GB",
+                     request->path, parameters * STATE_BYTES / 1e9, parameters, half / 1e9);
+}
+
 /// The sizes of the study's model, which must be one that the executor has.
 static status read_sizes(const cli_run_request *request, const cli_run_study *opened, arena *memory,
                          exec_model *model, error_message *err)
@@ -179,6 +199,8 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
     }
     model->block_count =
         study->transformer_layer_count > 0 ? study->transformer_layer_count : config.layer_count;
+    config.layer_count = model->block_count;
+    TRY(check_room(request, study, &config, err));
     read_blocks(&config, model);
     model->sequence_length = opened->setup.model_costs.shape.sequence_length;
     model->microbatch_size = opened->setup.model_costs.shape.microbatch_size;

@@ -99,6 +99,14 @@ grep -q '"by_kind":{"F":' slow.json || fail 'stragglers do not tell kinds of a r
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
+# What no machine holds is refused before it is made.
+echo '{"schema":"dynmo-study/1","model":"llama-3.1-405b","hardware":"cpu-core","pipeline":{"stages":2},"training":{"sequence_length":16,"dtype":"float32"}}' >large.json
+"$dynmo" run large.json --device cpu 2>err
+code=$?
+if [ $code -ne 3 ] || ! grep -q '^dynmo: large.json: device cpu keeps 6493.7 GB for the state of 4.06e+11 parameters, half of this machine' err; then
+    fail "a model that no machine holds: exit $code, $(cat err)"
+fi
+
 # Without a text: tokens of the seed, the same under every plan.
 sed 's/"text":"text.txt"/"seed":5/' train.json >drawn.json
 "$dynmo" run drawn.json --device cpu --row even --json >even_drawn || fail 'training without a text'
