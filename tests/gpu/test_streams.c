@@ -354,24 +354,36 @@ static int try_seed(uint64_t seed)
     return 1;
 }
 
+/// A device of the only rank, which is to hold all layers.
+///
+/// @param device out: to be destroyed, also on failure; NULL: there is none
+static status hold_all(const exec_model *model, const gpu_emulation *behaviour,
+                       int microbatch_count, exec_device **device)
+{
+    const exec_training_device options = {
+        .model = model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
+    const int first_layer[] = {0, exec_model_layer_count(model)}, rank = 0;
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
+    exec_kernels *kernels = NULL;
+    *device = NULL;
+    gpu_emulation_begin(behaviour);
+    const status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
+    if (result != STATUS_OK) return result;
+    *device = exec_training_device_create_over(&options, 0, kernels);
+    return (*device)->table->hold(*device, &plan, 0, microbatch_count, NULL);
+}
+
 /// Times of an iteration's ops count from when its begin returned: by then its first mark must have
 /// fired, whatever was queued before it.
 static int begin_waits_for_what_it_queued(void)
 {
     const gpu_emulation lazy = {.seed = 1, .device_count = 1};
     const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
-    exec_training_device options = {
-        .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
-    const int first_layer[] = {0, LAYERS}, rank = 0;
-    const bal_placed_partition plan = {
-        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
     const exec_iteration iteration = {.rank_time_factor = 1};
-    exec_kernels *kernels = NULL;
-    gpu_emulation_begin(&lazy);
-    status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
-    if (result != STATUS_OK) return 1;
-    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
-    result = device->table->hold(device, &plan, 0, 1, NULL);
+    exec_device *device;
+    status result = hold_all(&model, &lazy, 1, &device);
+    if (device == NULL) return 1;
     for (int layer = 0; layer < LAYERS && result == STATUS_OK; layer++) {
         result = device->table->initialise(device, layer, NULL);
     }
@@ -388,17 +400,9 @@ static int a_move_waits_once(void)
 {
     const gpu_emulation lazy = {.seed = 1, .device_count = 1};
     const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
-    exec_training_device options = {
-        .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
-    const int first_layer[] = {0, LAYERS}, rank = 0;
-    const bal_placed_partition plan = {
-        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
-    exec_kernels *kernels = NULL;
-    gpu_emulation_begin(&lazy);
-    status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
-    if (result != STATUS_OK) return 1;
-    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
-    result = device->table->hold(device, &plan, 0, 1, NULL);
+    exec_device *device;
+    status result = hold_all(&model, &lazy, 1, &device);
+    if (device == NULL) return 1;
     int wait_count = 0;
     for (int layer = 0; layer < LAYERS && result == STATUS_OK; layer++) {
         const int before = gpu_emulation_wait_count();
@@ -463,19 +467,11 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
     const gpu_emulation guarded = {
         .seed = 1, .device_count = 1, .eagerness = 50, .guards_memory = true};
     exec_model model = model_of(mechanism, measure, is_llama);
-    exec_training_device options = {
-        .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
-    const int first_layer[] = {0, BLOCKS + 2}, rank = 0;
-    const bal_placed_partition plan = {
-        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
-    exec_kernels *kernels = NULL;
+    exec_device *device;
     model.block_count = BLOCKS;
     int wait_count = 0;
-    gpu_emulation_begin(&guarded);
-    status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
-    if (result != STATUS_OK) return 1;
-    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
-    result = device->table->hold(device, &plan, 0, MICROBATCHES, NULL);
+    status result = hold_all(&model, &guarded, MICROBATCHES, &device);
+    if (device == NULL) return 1;
     for (int layer = 0; layer < BLOCKS + 2 && result == STATUS_OK; layer++) {
         result = device->table->initialise(device, layer, NULL);
     }
