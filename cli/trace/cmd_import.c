@@ -381,7 +381,7 @@ static status read_file(trace_csv *csv, const char *path, error_message *err)
 }
 
 static status add_csv(const cli_arguments *arguments, trace_store *store, const trace_info *info,
-                      int64_t *trace_id, error_message *err)
+                      int64_t *trace_id, trace_replay *replay, error_message *err)
 {
     trace_csv *csv = NULL;
     TRY(trace_csv_begin(store, info, &csv, err));
@@ -392,7 +392,7 @@ static status add_csv(const cli_arguments *arguments, trace_store *store, const 
             return result;
         }
     }
-    return trace_csv_finish(csv, trace_id, err);
+    return trace_csv_finish(csv, trace_id, replay, err);
 }
 
 static void write_csv_json(const trace_info *info, const trace_replay *replay, bool charges,
@@ -427,21 +427,6 @@ static void write_csv_words(const trace_info *info, const char *path, text_buffe
     if (info->split == TRACE_UNKNOWN) text_append(out, unsplit);
 }
 
-static status report_csv(const cli_arguments *arguments, trace_store *store,
-                         const trace_info *stored, bool charges, text_buffer *out,
-                         error_message *err)
-{
-    trace_replay replay = {0};
-    TRY(trace_replay_of_store(store, stored->trace_id, &replay, err));
-    if (cli_has(arguments, "--json")) {
-        write_csv_json(stored, &replay, charges, out);
-    } else {
-        write_csv_words(stored, trace_store_path(store), out);
-        write_replay(&replay, charges, out);
-    }
-    return STATUS_OK;
-}
-
 static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer *out,
                       error_message *err)
 {
@@ -450,12 +435,19 @@ static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer
     trace_info info;
     trace_store *store = NULL;
     int64_t trace_id = 0;
+    trace_replay replay;
     TRY(read_options(arguments, endings, name, &info, err));
     const bool charges = info.gaps == TRACE_GAPS_CHARGE;
     TRY(open_output(arguments, memory, &store, err));
-    TRY(add_csv(arguments, store, &info, &trace_id, err));
+    TRY(add_csv(arguments, store, &info, &trace_id, &replay, err));
     TRY(trace_by_id(store, trace_id, memory, &info, err));
-    return report_csv(arguments, store, &info, charges, out, err);
+    if (cli_has(arguments, "--json")) {
+        write_csv_json(&info, &replay, charges, out);
+    } else {
+        write_csv_words(&info, trace_store_path(store), out);
+        write_replay(&replay, charges, out);
+    }
+    return STATUS_OK;
 }
 
 /// Options of all three commands. @param if_default of --gaps, as a help line names it

@@ -64,7 +64,7 @@ static bool import(trace_store *store, const uint8_t *bytes, size_t count)
         return false;
     }
     int64_t trace_id = 0;
-    if (trace_csv_finish(csv, &trace_id, &err) != STATUS_OK) {
+    if (trace_csv_finish(csv, &trace_id, NULL, &err) != STATUS_OK) {
         assert(err.code == STATUS_INVALID && err.message[0] != '\0');
         return false;
     }

@@ -189,7 +189,7 @@ WITH_STORE(plain_and_gzip_and_gzip_in_pieces_are_the_same)
         int count = 0;
 
         require(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &why));
-        require(trace_csv_finish(csv, &trace_id, &why));
+        require(trace_csv_finish(csv, &trace_id, NULL, &why));
 
         require(trace_by_id(store, trace_id, memory, &info, &why));
         assert_int_equal(info.layer_count, 2);
@@ -224,7 +224,7 @@ WITH_STORE(the_files_of_two_ranks_make_one_trace)
 
     require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &why));
     require(read_bytes(csv, "r1.csv", rank_1, strlen(rank_1), &why));
-    require(trace_csv_finish(csv, &trace_id, &why));
+    require(trace_csv_finish(csv, &trace_id, NULL, &why));
 
     trace_info info;
     require(trace_find(store, "t", memory, &info, &why));
@@ -273,7 +273,7 @@ WITH_STORE(a_file_without_rows_or_with_too_few_microbatches_is_refused)
     trace_csv *csv = begin();
 
     require(read_bytes(csv, "t.csv", none, strlen(none), &why));
-    assert_fails(trace_csv_finish(csv, NULL, &why), STATUS_INVALID,
+    assert_fails(trace_csv_finish(csv, NULL, NULL, &why), STATUS_INVALID,
                  "no load of any layer was recorded");
     assert_store_is_empty();
     assert_refused(few, strlen(few), "t.csv:4: microbatch 2 is outside [0, 1]");

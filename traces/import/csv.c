@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "traces/import/annotation.h"
-#include "traces/import/import_kineto.h"
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
@@ -396,22 +395,22 @@ static status put_summary(trace_csv *csv, error_message *err)
     return trace_writer_set_info(csv->writer, info, err);
 }
 
-/// What passes between ops, where gaps are charged: iterations last that much longer.
-static status put_outside(trace_csv *csv, error_message *err)
+/// Plays what was recorded. Where gaps are charged, iterations last longer by what passes between
+/// ops.
+static status play_again(trace_csv *csv, trace_replay *replay, error_message *err)
 {
-    trace_replay replay;
-    if (csv->info.gaps != TRACE_GAPS_CHARGE) return STATUS_OK;
     TRY(trace_writer_flush(csv->writer, err));
-    TRY(trace_replay_of_store(csv->store, trace_writer_id(csv->writer), &replay, err));
-    if (replay.iteration_count == 0) return STATUS_OK;
-    return trace_replay_put_outside(&replay, replay.iteration_count, csv->writer, err);
+    TRY(trace_replay_of_store(csv->store, trace_writer_id(csv->writer), replay, err));
+    if (csv->info.gaps != TRACE_GAPS_CHARGE) return STATUS_OK;
+    return trace_replay_put_outside(replay, csv->writer, err);
 }
 
-status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err)
+status trace_csv_finish(trace_csv *csv, int64_t *trace_id, trace_replay *replay, error_message *err)
 {
+    trace_replay own;
     const int64_t finished_id = trace_writer_id(csv->writer);
     status summed = put_summary(csv, err);
-    if (summed == STATUS_OK) summed = put_outside(csv, err);
+    if (summed == STATUS_OK) summed = play_again(csv, replay != NULL ? replay : &own, err);
     if (summed != STATUS_OK) {
         trace_csv_abort(csv);
         return summed;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "traces/import/import_replay.h"
 #include "traces/store/stream.h"
 #include "traces/store/writer.h"
 
@@ -42,7 +43,9 @@ status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err);
 /// Commits the trace. csv is gone afterwards, also on failure.
 ///
 /// @param trace_id out, may be NULL
-status trace_csv_finish(trace_csv *csv, int64_t *trace_id, error_message *err);
+/// @param replay   out, as of trace_replay_of_store; may be NULL
+status trace_csv_finish(trace_csv *csv, int64_t *trace_id, trace_replay *replay,
+                        error_message *err);
 
 /// Leaves nothing of the trace in the store. NULL is allowed.
 void trace_csv_abort(trace_csv *csv);

@@ -292,9 +292,7 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
         TRY(write_loads(&import->recordings[rank], keeps_gaps, writer, err));
         TRY(trace_writer_put_input(writer, &import->recordings[rank].input, err));
     }
-    if (keeps_gaps && import->iteration_count > 0) {
-        TRY(trace_replay_put_outside(&import->replay, import->iteration_count, writer, err));
-    }
+    if (keeps_gaps) TRY(trace_replay_put_outside(&import->replay, writer, err));
     for (int64_t op = 0; op < import->op_count; op++) {
         TRY(trace_writer_put_op(writer, &import->ops[op], err));
     }

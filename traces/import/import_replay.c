@@ -232,6 +232,7 @@ void trace_import_replay(trace_import *import)
         replay_iteration(import, plays, first, end, lanes);
     }
     arena_destroy(scratch);
+    import->replay.iteration_count = import->iteration_count;
     add_empty_iterations(import);
     sum_gaps(import);
 }
@@ -314,11 +315,12 @@ status trace_replay_of_store(trace_store *store, int64_t trace_id, trace_replay 
     return STATUS_OK;
 }
 
-status trace_replay_put_outside(const trace_replay *replay, int iteration_count,
-                                trace_writer *writer, error_message *err)
+status trace_replay_put_outside(const trace_replay *replay, trace_writer *writer,
+                                error_message *err)
 {
+    if (replay->iteration_count == 0) return STATUS_OK;
     const int64_t outside_ns = replay->replayed_ns - replay->charges_ns;
     char text[32];
-    snprintf(text, sizeof text, "%" PRId64, outside_ns / iteration_count);
+    snprintf(text, sizeof text, "%" PRId64, outside_ns / replay->iteration_count);
     return trace_writer_put_note(writer, TRACE_NOTE_OUTSIDE, text, err);
 }
