@@ -192,7 +192,7 @@ status file_read(const char *path, size_t max_bytes, char **bytes, size_t *lengt
 struct file_output {
     FILE *stream;
     char *path;   // as messages name it
-    char *target; // where it goes: path, or what that is a link to; NULL: written in place
+    char *target; // where it goes, by its whole name; NULL: written in place
     char *beside; // what is renamed to target
 };
 
@@ -225,13 +225,11 @@ static int open_beside(const char *beside, mode_t mode)
 /// Opens a regular file, or one that is not there yet.
 static status open_whole(file_output *output, const struct stat *existing, error_message *err)
 {
-    char resolved[PATH_MAX];
-    const bool is_there = existing != NULL && realpath(output->path, resolved) != NULL;
-    output->target = join(is_there ? resolved : output->path, "");
+    output->target = place_of(output->path);
     output->beside = join(output->target, partial);
     const int file = open_beside(output->beside, 0666);
     if (file < 0) return failed(output->path, err);
-    if (is_there) (void)fchmod(file, existing->st_mode & 07777); // else it keeps that of a new file
+    if (existing != NULL) (void)fchmod(file, existing->st_mode & 07777); // else that of a new file
     output->stream = fdopen(file, "wb");
     return output->stream != NULL ? STATUS_OK : failed(output->path, err);
 }
