@@ -163,14 +163,12 @@ static status open_calibration(ana_whatif *study, const char *path, const ana_se
         strchr(read->hardware, ',') == NULL) {
         constants = arena_format(study->memory, "hardware=%s", read->hardware);
     }
-    error_message inner = {0};
     const status result = ana_correction_open(file_path_beside(study->path, path, study->memory),
-                                              "", constants, study->memory, opened, &inner);
+                                              "", constants, study->memory, opened, err);
     if (result == STATUS_IO) {
-        return error_set(err, result, "%s: uncertainty.calibration: %s", study->path,
-                         inner.message);
+        return error_prefix(err, result, "%s: uncertainty.calibration", study->path);
     }
-    if (result != STATUS_OK) return error_set(err, result, "%s", inner.message);
+    TRY(result);
     study->calibration = opened;
     if (setup != NULL) {
         char machine[ANA_MACHINE_BYTES];

@@ -251,9 +251,8 @@ static status read_uncertainty(const cli_arguments *arguments, const char *path,
                 &uncertainty->draw_count, err));
     TRY(cli_int64(arguments, "--seed", 0, INT64_MAX, &seed, err));
     if (cli_has(arguments, "--seed")) uncertainty->seed = (uint64_t)seed;
-    error_message inner = {0};
-    if (ana_uncertainty_check(uncertainty, &inner) == STATUS_OK) return STATUS_OK;
-    return error_set(err, inner.code, "--draws: %s", inner.message);
+    const status checked = ana_uncertainty_check(uncertainty, err);
+    return checked == STATUS_OK ? STATUS_OK : error_prefix(err, checked, "--draws");
 }
 
 /// Plays every point once, or those of a shard. context is the ana_whatif.

@@ -940,6 +940,7 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
     const char *at = value.bytes;
     const char *end = at != NULL ? at + value.length - (is_string ? 1 : 0) : at;
     size_t length = 0;
+    bool fits = true;
     if (is_string) at++;
     while (at < end) {
         char bytes[4] = {*at++};
@@ -947,17 +948,15 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
         if (bytes[0] == '\\' && is_string && at < end) {
             count = utf8(escaped_character(&at, end), bytes);
         }
-        if (count == 1 && ((unsigned char)bytes[0] < 0x20 || bytes[0] == 0x7F)) bytes[0] = '?';
-        if (length + count >= capacity) {
-            out[length] = '\0';
-            return false;
-        }
+        if (bytes[0] == '\0') bytes[0] = '?'; // or the text would end there
+        fits = length + count < capacity;
+        if (!fits) break;
         memcpy(out + length, bytes, count);
         length += count;
     }
     out[length] = '\0';
     text_mask_control(out, "");
-    return true;
+    return fits;
 }
 
 bool trace_json_int64(trace_json_slice value, int64_t *out)
