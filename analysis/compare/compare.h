@@ -81,6 +81,8 @@ typedef struct ana_iteration_names {
     int offset;        // that is added
 } ana_iteration_names;
 
+int ana_iteration_number(ana_iteration_names names, int iteration);
+
 /// Adds the split of an iteration, if it is another. Call in order.
 void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration);
 

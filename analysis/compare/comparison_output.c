@@ -222,7 +222,7 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
 }
 
 /// Decisions that moved something; of the others only how many there were, by reason.
-static void write_course(const ana_course *course, int first_iteration, json_writer *writer)
+static void write_course(const ana_course *course, ana_iteration_names names, json_writer *writer)
 {
     json_put_object(writer, "reasons");
     for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
@@ -234,7 +234,7 @@ static void write_course(const ana_course *course, int first_iteration, json_wri
     for (int index = 0; index < course->move_count; index++) {
         const ana_move *move = &course->moves[index];
         json_begin_object(writer);
-        json_put_int64(writer, "iteration", (int64_t)move->iteration + first_iteration);
+        json_put_int64(writer, "iteration", ana_iteration_number(names, move->iteration));
         json_put_string(writer, "action", bal_action_names[move->action]);
         json_put_string(writer, "reason", bal_reason_names[move->reason]);
         json_put_int64(writer, "layers", move->moved_layer_count);
@@ -247,11 +247,11 @@ static void write_course(const ana_course *course, int first_iteration, json_wri
 }
 
 /// What only rows have whose plan may change.
-static void write_dynamics(const ana_row *row, int first_iteration, json_writer *writer)
+static void write_dynamics(const ana_row *row, ana_iteration_names names, json_writer *writer)
 {
     json_put_string(writer, "information", bal_information_names[row->balancing->information]);
     json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
-    write_course(&row->course, first_iteration, writer);
+    write_course(&row->course, names, writer);
     if (!row->result.executable) return;
     json_put_optional(writer, "total_ns_without_repacking",
                       row->unpacked_ns > 0 ? row->unpacked_ns : -1);
@@ -285,8 +285,7 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     write_columns(COLUMNS_LOADS, row, writer);
     const ana_iteration_names names = {.offset = setup->first_iteration};
     ana_splits_write(&row->splits, names, writer);
-    if (ana_balancing_is_dynamic(row->balancing))
-        write_dynamics(row, setup->first_iteration, writer);
+    if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, names, writer);
     json_end_object(writer);
 }
 

@@ -32,7 +32,7 @@ void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration)
     memcpy(step->first_layer, iteration->first_layer, bytes);
 }
 
-static int number_of(ana_iteration_names names, int iteration)
+int ana_iteration_number(ana_iteration_names names, int iteration)
 {
     return (names.number != NULL ? names.number[iteration] : iteration) + names.offset;
 }
@@ -49,7 +49,7 @@ void ana_splits_print(const ana_splits *splits, const char *indent, const char *
                         splits->step_count == splits->change_count + 1 ? "all" : "the first");
         }
         text_format(out, "%s%-*s  from %d:", indent, label_width, index == 0 ? label : "",
-                    number_of(names, step->from_iteration));
+                    ana_iteration_number(names, step->from_iteration));
         for (int stage = 0; stage < step->stage_count; stage++) {
             text_format(out, " %d", step->first_layer[stage + 1] - step->first_layer[stage]);
         }
@@ -74,7 +74,7 @@ void ana_splits_write(const ana_splits *splits, ana_iteration_names names, json_
     for (int index = 0; index < splits->step_count; index++) {
         const ana_split_step *step = &splits->steps[index];
         json_begin_object(writer);
-        json_put_int64(writer, "from_iteration", number_of(names, step->from_iteration));
+        json_put_int64(writer, "from_iteration", ana_iteration_number(names, step->from_iteration));
         json_put_int_array(writer, "first_layer", step->first_layer, step->stage_count + 1);
         json_end_object(writer);
     }
