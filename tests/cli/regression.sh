@@ -11,35 +11,37 @@ sed "s|../../../LICENSE|$root/LICENSE|; s/\"sequence_length\": 128, \"microbatch
 grep -q '"sequence_length": 32, ' train.json || fail 'the example is another one'
 plan=$root/models/studies/regression/predict.json
 
-"$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --record trace.db >out 2>err ||
-    fail "record: $(cat err)"
-"$dynmo" simulate "$plan" --trace trace.db --store plan.db >out 2>err || fail "simulate: $(cat err)"
-# A machine that is busy elsewhere may leave it undecided (exit 5): then another run is measured.
-for run in 1 2 3 4 5; do
-    rm -f run.db
-    "$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --store run.db >out 2>err ||
-        fail "run $run: $(cat err)"
-    "$dynmo" check --plan plan.db --measured run.db --tolerance 90% >out 2>err
-    code=$?
-    [ "$code" -eq 5 ] || break
-done
-[ "$code" -eq 0 ] || fail "green: $(cat out err)"
-grep -q '^AGREES: none of ' out || fail "green: $(cat out)"
+train() {
+    "$dynmo" run "$train" --device cpu --clock nominal --iterations 60 "$@" >out 2>err || fail "run $*: $(cat err)"
+}
 
-# Likewise where it leaves an op of the slow rank undecided.
-for run in 1 2 3 4 5; do
-    rm -f slow.db
-    "$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --slow 2=4 --store slow.db >out 2>err ||
-        fail "slow run $run: $(cat err)"
-    "$dynmo" check --plan plan.db --measured slow.db --tolerance 90% >out 2>err
-    code=$?
-    grep -q '^  [FBW] of stage 2 (rank 2) .* undecided$' out || break
-done
-[ "$code" -eq 4 ] || fail "red: $(cat out err)"
-grep -q '^DEPARTS, first the F of stage 2 (rank 2)' out || fail "red: $(cat out)"
-grep -q '^most likely cause (straggler-rank): rank 2 ' out || fail "red: $(cat out)"
+compare() { # OUTPUT PLAN MEASURED [OPTION]
+    output=$1
+    shift
+    "$dynmo" check --plan "$1" --measured "$2" --tolerance 90% ${3+"$3"} >"$output" 2>err
+    echo $? >"$output.code"
+}
 
-# The run before also stands for the plan: did this change slow it down?
-"$dynmo" check --plan run.db --measured slow.db --tolerance 90% --only-slower >out 2>err
-[ $? -eq 4 ] || fail "run against run: $(cat out err)"
+# A machine that is busy elsewhere may leave it undecided (exit 5), or an op of the slow rank: then all is measured again.
+for attempt in 1 2 3 4 5 6 7 8; do
+    rm -f trace.db plan.db run.db slow.db
+    train --record trace.db
+    "$dynmo" simulate "$plan" --trace trace.db --store plan.db >out 2>err || fail "simulate $attempt: $(cat err)"
+    train --store run.db
+    compare green plan.db run.db
+    train --slow 2=4 --store slow.db
+    compare red plan.db slow.db
+    # The run before also stands for the plan: did this change slow it down?
+    compare runs run.db slow.db --only-slower
+    if [ "$(cat green.code)" -ne 5 ] && [ "$(cat runs.code)" -ne 5 ] && ! grep -q '^  [FBW] of stage 2 (rank 2) .* undecided$' red; then
+        break
+    fi
+done
+[ "$(cat green.code)" -eq 0 ] || fail "green: $(cat green err)"
+grep -q '^AGREES: none of ' green || fail "green: $(cat green)"
+[ "$(cat red.code)" -eq 4 ] || fail "red: $(cat red err)"
+grep -q '^DEPARTS, first the F of stage 2 (rank 2)' red || fail "red: $(cat red)"
+grep -q '^most likely cause (straggler-rank): rank 2 ' red || fail "red: $(cat red)"
+
+[ "$(cat runs.code)" -eq 4 ] || fail "run against run: $(cat runs err)"
 exit $failed
