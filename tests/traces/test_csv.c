@@ -125,6 +125,14 @@ WITH_STORE(bad_rows_are_refused)
     }
 }
 
+WITH_STORE(times_of_clocks_can_be_read_back)
+{
+    static const char late[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns,start_ns,span_ns\n"
+                               "0,0,F,1,2296835809958952961,1\n";
+    assert_refused(late, sizeof late - 1,
+                   "t.csv:3: start_ns: 2296835809958952961 is outside [0, 2296835809958952960]");
+}
+
 WITH_STORE(lines_hold_no_zero_byte)
 {
     static const char zero[] = "# dynmo-trace/1\n# a=b\0c\n";

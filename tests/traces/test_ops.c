@@ -216,7 +216,9 @@ WITH_STORE(bad_rows_are_refused_by_place)
     assert_refused("0,-1,4,f,0,1,0,0,0\n", "f:2: stage: -1 is outside [0, 65535]");
     assert_refused("0,0,4,f,x,1,0,0,0\n", "f:2: start_ts: 'x' is no number or too large");
     assert_refused("0,0,4,f,-1,1,0,0,0\n",
-                   "f:2: start_ts: -1 is outside [0, 9214364837600034815 ns]");
+                   "f:2: start_ts: -1 is outside [0, 2296835809958952960 ns]");
+    assert_refused("0,0,4,f,2296835810,1,0,0,0\n",
+                   "f:2: start_ts: 2296835810 is outside [0, 2296835809958952960 ns]");
     assert_refused("0,0,4,f,0,86401,0,0,0\n",
                    "f:2: duration: 86401 is outside [0, 86400000000000 ns]");
     assert_refused("0,0,4,f,0,1,0,0,0\n0,0,4,f,0,1,1024,0,0\n",

@@ -282,6 +282,10 @@ WITH_STORE(timelines_come_back_by_rank_and_begin)
     const trace_op backwards = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, 4, -1, 0, 0, 0};
     assert_fails(trace_writer_put_op(writer, &backwards, &why), STATUS_INVALID,
                  "rank 0 iteration 0 F: ends at 4 before it begins at 5");
+    const trace_op late = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, TRACE_CLOCK_MAX + 1, -1, 0, 0, 0};
+    assert_fails(trace_writer_put_op(writer, &late, &why), STATUS_INVALID,
+                 "end_ns 2305843009213693953 is outside [-2305843009213693952, "
+                 "2305843009213693952]");
     const int64_t trace_id = trace_writer_id(writer);
     require(trace_writer_finish(writer, &why));
 

@@ -11,9 +11,9 @@
 
 enum { CELLS_MAX = 256, CELL_BYTES_MAX = 1 << 12 };
 
-/// The longest op and the latest begin, ns: a day, and what leaves its end within 64 bits.
+/// The longest op and the latest begin, ns: a day, and what leaves its end within a clock's.
 static const int64_t duration_max_ns = INT64_C(86400) * 1000000000;
-static const int64_t begin_max_ns = INT64_MAX - (INT64_C(1) << 53);
+static const int64_t begin_max_ns = TRACE_CLOCK_MAX - TRACE_VALUE_MAX;
 
 typedef enum column {
     COLUMN_STEP,

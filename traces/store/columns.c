@@ -28,8 +28,6 @@ struct trace_range {
     int64_t max;
 };
 
-#define STAMP_MAX (INT64_C(1) << 61) // of clocks, which may begin anywhere: differences fit
-
 static const trace_range ranges[] = {
     {"decision_ns iteration_ns makespan_ns median_ns migration_ns moved_bytes work_ns", NUMBER,
      false, 0, TRACE_VALUE_MAX},
@@ -41,7 +39,7 @@ static const trace_range ranges[] = {
     {"bytes item place process_id result_id series_id start_ticks trace_id", NUMBER, false, 0,
      INT64_MAX},
     {"busy_ns plan_id run_id", NUMBER, true, 0, INT64_MAX}, // of no run, the newest is NULL
-    {"begin_ns end_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
+    {"begin_ns end_ns", NUMBER, false, -TRACE_CLOCK_MAX, TRACE_CLOCK_MAX},
     {"seed", NUMBER, false, INT64_MIN, INT64_MAX},
     {"awaited_count block chunk moved_layer_count op_count pass pid replica replica_count", NUMBER,
      false, 0, INT_MAX},

@@ -471,6 +471,8 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
 {
     TRY(check_number("rank", op->rank, 0, TRACE_RANKS_MAX - 1, err));
     TRY(check_number("iteration", op->iteration, 0, TRACE_ITERATIONS_MAX, err));
+    TRY(check_number("begin_ns", op->begin_ns, -TRACE_CLOCK_MAX, TRACE_CLOCK_MAX, err));
+    TRY(check_number("end_ns", op->end_ns, -TRACE_CLOCK_MAX, TRACE_CLOCK_MAX, err));
     if (op->end_ns < op->begin_ns) {
         return error_set(
             err, STATUS_INVALID,

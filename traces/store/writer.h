@@ -19,6 +19,8 @@ enum {
 };
 /// The largest time or size: 2^53, beyond which JSON readers round.
 #define TRACE_VALUE_MAX (INT64_C(1) << 53)
+/// The latest time of a clock, which may begin anywhere: differences of two still fit.
+#define TRACE_CLOCK_MAX (INT64_C(1) << 61)
 
 typedef enum trace_source_kind {
     TRACE_SOURCE_CSV,
