@@ -351,6 +351,8 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_bool(writer, "eager_loss", has_eager_loss);
     json_put_bool(writer, "blocking_launches",
                   says_yes(runs, row, ANA_REAL_BLOCKING_LAUNCHES, false));
+    json_put_bool(writer, "fused_experts", says_yes(runs, row, ANA_REAL_FUSED_EXPERTS, false));
+    json_put_bool(writer, "cuda_graphs", says_yes(runs, row, ANA_REAL_CUDA_GRAPHS, false));
     int gradient_bytes = 0;
     TRY(ana_real_int(runs, row, ANA_REAL_GRADIENT_BYTES, 1, 8, 0, &gradient_bytes, err));
     if (gradient_bytes > 0) json_put_int64(writer, "gradient_bytes_per_parameter", gradient_bytes);

@@ -115,6 +115,17 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
                                                 "--moe-flex-dispatcher-backend deepep\n"
                                               : "    --moe-token-dispatcher-type alltoall\n");
     }
+    if (parallel->expert > 1 && parallel->expert_overlap > 0) {
+        text_append(out, "    --overlap-moe-expert-parallel-comm\n");
+    }
+    if (parallel->fused_experts) { // and NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 in the environment
+        text_append(out,
+                    "    --use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32\n");
+    }
+    if (parallel->cuda_graphs) {
+        text_append(out,
+                    "    --cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad\n");
+    }
     append_degree(out, form, "mtp-num-layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "seq-length", launch->sequence_length, 0);
     append_degree(out, form, "micro-batch-size", launch->microbatch_size, 0);
@@ -157,6 +168,17 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
         text_append(out, sends_once(parallel) ? "model.moe_token_dispatcher_type=flex\n"
                                                 "model.moe_flex_dispatcher_backend=deepep\n"
                                               : "model.moe_token_dispatcher_type=alltoall\n");
+    }
+    if (parallel->expert > 1 && parallel->expert_overlap > 0) {
+        text_append(out, "comm_overlap.overlap_moe_expert_parallel_comm=true\n");
+    }
+    if (parallel->fused_experts) {
+        text_append(out, "model.use_transformer_engine_op_fuser=true\n"
+                         "model.moe_mlp_glu_interleave_size=32\n");
+    }
+    if (parallel->cuda_graphs) {
+        text_append(out, "model.cuda_graph_impl=full_iteration\n"
+                         "rerun_state_machine.check_for_nan_in_loss=false\n");
     }
     append_degree(out, form, "model.mtp_num_layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "model.seq_length", launch->sequence_length, 0);

@@ -203,8 +203,10 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, cost_r
     part_ns[MODEL_COST_CONTEXT] = collectives.context_ns;
     part_ns[MODEL_COST_EXPERT] = collectives.expert_ns;
     // A pass whose kernels are shorter than starting them lasts as long as the host takes.
-    const int64_t host_ns = model_host_ns(work.launches, &costs->hardware);
-    const int64_t hidden_ns = costs->shape.parallel.blocking_launches ? 0 : sum_parts_ns(part_ns);
+    const model_parallel *parallel = &costs->shape.parallel;
+    const int64_t host_ns =
+        parallel->cuda_graphs ? 0 : model_host_ns(work.launches, &costs->hardware);
+    const int64_t hidden_ns = parallel->blocking_launches ? 0 : sum_parts_ns(part_ns);
     part_ns[MODEL_COST_HOST] = host_ns > hidden_ns ? host_ns - hidden_ns : 0;
     cost->flop[pass] = model_work_flop(&work);
 }

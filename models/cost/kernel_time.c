@@ -108,7 +108,7 @@ static double product_ns(const model_product *product, model_pass pass, double f
         compute = best_tiled_ns(in, out, rows, groups, flop_per_ns, hardware);
     }
     const double memory = (double)product->bytes[pass] * 1e9 / bandwidth_of(hardware);
-    return fmax(compute, memory) + groups * (double)hardware->kernel_ns;
+    return fmax(compute, memory) + (double)product->kernels * (double)hardware->kernel_ns;
 }
 
 int64_t model_products_ns(const model_product *products, int count, model_pass pass,
@@ -148,15 +148,24 @@ static const double mamba_share = 0.26;
 /// TFLOP/s.
 static const double flash_2_flop_per_s = 320e12 / 132;
 
+/// Of the rate that F and B have together: F does 1.2 to 1.35 times as many FLOP in its time as B.
+/// Source: cuDNN on H200, GB200 and GB300, heads of 128 and 192, 2048 to 16384 tokens
+/// (cudnn-frontend, attention benchmarks).
+static const double forward_share = 1.2;
+static const double backward_share = 0.935;
+
 /// What flash kernels reach of the rate that they have with long sequences and heads of 128. What
 /// lies beside products costs as much as so many of a multiprocessor's products: the softmax of a
-/// pair however narrow the heads, the ends of tiles however short the sequence. It has not become
-/// faster as products have: of A100, H100 and B200 about with the power of 0.6 of their rates.
+/// pair however narrow the heads, the ends of tiles however few keys a row meets: with a window no
+/// more than in a sequence of twice its length. It has not become faster as products have: of A100,
+/// H100 and B200 about with the power of 0.6 of their rates.
 /// Source: FlashAttention-2, figure 5 (A100); cuDNN and FlashAttention-4 on H100 and GB200, heads
-/// of 64, 128 and 192, 1024 to 16384 tokens (flash-attention, pull request 2605; pith-train, 3).
-static double flash_share(const model_config *config, const model_shape *shape,
+/// of 64, 128 and 192, 1024 to 16384 tokens (flash-attention, pull request 2605; pith-train, 3);
+/// windows of 128 and 1024 on H200, GB200 and GB300 (cudnn-frontend, attention benchmarks).
+static double flash_share(const model_config *config, const model_shape *shape, model_pass pass,
                           const model_hardware *hardware)
 {
+    const bool is_forward = pass == MODEL_PASS_FORWARD;
     const double a100_flop_per_s = 312e12 / 108;
     double flop_per_s = (double)hardware->flop_per_s[model_dtype_wide(shape->dtype)] /
                         hardware->multiprocessor_count;
@@ -166,14 +175,14 @@ static double flash_share(const model_config *config, const model_shape *shape,
     const double pace = pow(flop_per_s / a100_flop_per_s, 0.6);
     const double beside_tokens = 350 * pace;
     const double beside_width = 40 * pace;
-    const double length = shape->sequence_length;
+    const double window = config->sliding_window > 0 ? 2.0 * config->sliding_window : INFINITY;
+    const double length = fmin(shape->sequence_length, window);
     const double width = (config->query_key_dim + config->value_dim) / 2.0;
     const double by_length = length / (length + beside_tokens);
     const double by_width = fmin(width / (width + beside_width) * (128 + beside_width) / 128, 1);
-    // Values that are narrower than keys are padded to them.
-    const double by_padding = (config->query_key_dim + config->value_dim) /
-                              (2.0 * fmax(config->query_key_dim, config->value_dim));
-    return by_length * by_width * by_padding;
+    // B pads values that are narrower than keys.
+    const double wide = fmax(config->query_key_dim, config->value_dim);
+    return by_length * by_width * (is_forward ? forward_share : backward_share * width / wide);
 }
 
 /// The products of unfused attention over the heads of a GPU, 2 in F and 4 in B, and the streams
@@ -215,7 +224,7 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
     if (shape->attention == MODEL_ATTENTION_FLASH_2) {
         rate = fmin(rate, flash_2_flop_per_s * hardware->multiprocessor_count);
     }
-    return model_roofline_ns(work, rate * flash_share(config, shape, hardware),
+    return model_roofline_ns(work, rate * flash_share(config, shape, pass, hardware),
                              bandwidth_of(hardware));
 }
 

@@ -195,6 +195,12 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     if (parallel->blocking_launches) {
         model_assume(list, "launches", MODEL_ORIGIN_GIVEN, "", "the host waits for each kernel");
     }
+    if (parallel->fused_experts) {
+        model_assume(list, "experts", MODEL_ORIGIN_GIVEN, "", "two kernels in F");
+    }
+    if (parallel->cuda_graphs) {
+        model_assume(list, "cuda_graphs", MODEL_ORIGIN_GIVEN, "", "of whole iterations");
+    }
     if (is_alone) return;
     assume_choice(list, "rank_order", parallel->order != MODEL_RANK_ORDER_DATA_FIRST, "default",
                   model_rank_order_names[parallel->order]);

@@ -209,6 +209,20 @@ sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_deduplication": 0/' 
 grep -qxF -- '    --moe-token-dispatcher-type alltoall' copies.sh || fail 'a copy of a token for each expert'
 "$dynmo" export megatron-bridge copies.json | grep -qxF 'model.moe_token_dispatcher_type=alltoall' ||
     fail 'a copy of a token for each expert, Megatron-Bridge'
+sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_overlap": 0.7, "fused_experts": true, "cuda_graphs": true/' \
+    predicting.json >fused.json
+"$dynmo" export megatron fused.json >fused.sh || fail 'fused experts in graphs'
+for option in '--overlap-moe-expert-parallel-comm' \
+    '--use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32' \
+    '--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad'; do
+    grep -qxF -- "    $option" fused.sh || fail "$option is missing: $(cat fused.sh)"
+done
+"$dynmo" export megatron-bridge fused.json >fused.txt || fail 'fused experts in graphs, Megatron-Bridge'
+for member in comm_overlap.overlap_moe_expert_parallel_comm=true model.use_transformer_engine_op_fuser=true \
+    model.moe_mlp_glu_interleave_size=32 model.cuda_graph_impl=full_iteration \
+    rerun_state_machine.check_for_nan_in_loss=false; do
+    grep -qxF "$member" fused.txt || fail "$member is missing: $(cat fused.txt)"
+done
 subject='export megatron-bridge'
 prints 'model.num_layers=32
 model.pipeline_model_parallel_size=4

@@ -290,6 +290,20 @@ TEST(a_host_that_waits_for_each_kernel_adds_its_time)
     assert_int_equal(forward_with_host(200, true) - waiting, 2 * added);
 }
 
+TEST(the_host_starts_nothing_of_iterations_that_are_graphs)
+{
+    const model_hardware given = h100;
+    model_training training = {.sequence_length = 2048};
+    const int64_t alone = forward_with_host(0, false);
+    assert_true(forward_with_host(1000000, false) > alone);
+    training.parallel.cuda_graphs = true;
+    h100.operator_ns = 1000000;
+    const model_costs graphs = build_model(&gpt, &training);
+    h100 = given;
+    assert_int_equal(graphs.layers.forward_ns[3], alone);
+    assert_string_equal(find(&graphs, "cuda_graphs")->value, "of whole iterations");
+}
+
 TEST(some_layers_compute_again_spread_over_the_model)
 {
     const model_costs none = recomputing(MODEL_RECOMPUTE_NONE, 0);
