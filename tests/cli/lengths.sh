@@ -74,8 +74,8 @@ sed '/^Other training/,$d' study.out >same
 shipped=$root/models/studies/llama-context.json
 "$dynmo" study "$shipped" --draws 0 >context.txt || fail 'study of contexts'
 grep -q '^Other training' context.txt && fail 'a context that trains otherwise'
-for rate in 'equal 50000000000 236k' 'sequence 50000000000 214k' 'document 50000000000 235k' 'hybrid 50000000000 235k' \
-    'equal 5000000000 145k' 'sequence 5000000000 134k' 'document 5000000000 144k' 'hybrid 5000000000 168k'; do
+for rate in 'equal 50000000000 240k' 'sequence 50000000000 217k' 'document 50000000000 239k' 'hybrid 50000000000 239k' \
+    'equal 5000000000 143k' 'sequence 5000000000 133k' 'document 5000000000 143k' 'hybrid 5000000000 168k'; do
     awk '{ print $3, $4, $5 }' context.txt | grep -qx "$rate" || fail "not $rate: $(cat context.txt)"
 done
 sed '/"vary"/,$d; s/"spread": 1.5/&, "context": "sequence"/; s/"packing": "cost"},/"packing": "cost"}}/' "$shipped" >one.json
