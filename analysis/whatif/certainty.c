@@ -208,7 +208,7 @@ static int by_share(const void *left, const void *right)
 }
 
 /// The square of the correlation of what a source is in the draws with the first point's loss, as
-/// far as it fits.
+/// far as it fits, less what draws of that number have by chance.
 static double share_of(const drawing *shared, const double *values, double *scratch)
 {
     const int draws = shared->draw_count;
@@ -221,7 +221,8 @@ static double share_of(const drawing *shared, const double *values, double *scra
         losses[count++] = shared->losses[first + (size_t)draw];
     }
     const double correlation = count > 1 ? gsl_stats_correlation(scratch, 1, losses, 1, count) : 0;
-    return isfinite(correlation) ? correlation * correlation : 0;
+    const double share = isfinite(correlation) ? correlation * correlation : 0;
+    return count > 2 ? fmax(share - (1 - share) / (double)(count - 2), 0) : share;
 }
 
 static void find_sources(const drawing *shared, double *scratch, arena *memory,

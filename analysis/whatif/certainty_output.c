@@ -50,12 +50,19 @@ static void put_difference(ana_table *rows, double ratio)
     }
 }
 
+/// Probability that a point can be played and fits; memory as played is part of every draw.
+static double fits_of(const ana_certainty *certainty, const ana_sure_point *point)
+{
+    const ana_whatif *study = certainty->study;
+    const double fits = study->is_modelled ? ana_point_fits(&study->points[point->item]) : 1;
+    return fits * (1 - point->ranked.infeasible_ratio);
+}
+
 static void put_row(const ana_certainty *certainty, int place, ana_bar bar, ana_table *rows)
 {
     const ana_sure_point *point = &certainty->points[place];
     const ana_error_bar value = point->bars[bar];
     const ana_error_bar behind = point->ranked.behind;
-    const double fits = 1 - point->ranked.infeasible_ratio;
     ana_table_row(rows);
     ana_table_cell(rows, "%d", point->ranked.group);
     ana_table_cell(rows, "%s", ana_point_number(certainty->study, point->item).text);
@@ -67,7 +74,7 @@ static void put_row(const ana_certainty *certainty, int place, ana_bar bar, ana_
     put_difference(rows, behind.low);
     put_difference(rows, behind.high);
     ana_table_cell(rows, "%.1f %%", 100 * point->ranked.best_probability);
-    ana_table_cell(rows, "%.0f %%", 100 * fits);
+    ana_table_cell(rows, "%.0f %%", 100 * fits_of(certainty, point));
     ana_table_cell(rows, "%s", point->is_reference ? "as written" : "");
 }
 
@@ -111,14 +118,16 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
         text_format(&words, " and of what %d measured run%s open", calibration->run_count,
                     calibration->run_count == 1 ? " leaves" : "s leave");
     }
-    text_format(&words,
-                " (seed %" PRIu64
-                ") at the best %d points that differ and the study as written. 9 of 10 draws lie "
-                "between low and high, their median comes before; `behind` is the difference to "
-                "the first point in the same draw; memory is not drawn. Points of one group cannot "
-                "be told apart: 9 of 10 draws of their difference "
-                "hold 0.",
-                uncertainty->seed, uncertainty->point_count);
+    text_format(
+        &words,
+        " (seed %" PRIu64
+        ") at the best %d points that differ and the study as written. 9 of 10 draws lie "
+        "between low and high, their median comes before; `behind` is the difference to "
+        "the first point in the same draw; `fits in` is how likely its memory is enough, by "
+        "the peaks of published runs. Points of one group cannot "
+        "be told apart: 9 of 10 draws of their difference "
+        "hold 0.",
+        uncertainty->seed, uncertainty->point_count);
     if (certainty->beyond_count > 0) {
         text_format(&words, " %d of %d points are on machines that no measured run used.",
                     certainty->beyond_count, certainty->point_count);
@@ -212,6 +221,7 @@ static void write_point(const ana_certainty *certainty, const ana_sure_point *po
     json_put_int64(writer, "group", point->ranked.group);
     put(writer, "best_probability", point->ranked.best_probability);
     put(writer, "infeasible_ratio", point->ranked.infeasible_ratio);
+    put(writer, "fit_probability", fits_of(certainty, point));
     put_bar(writer, "behind_ratio", point->ranked.behind);
     for (int bar = 0; bar < ANA_BAR_COUNT; bar++) {
         const bool needs_train = bar >= ANA_BAR_TRAIN_S && bar <= ANA_BAR_COST;

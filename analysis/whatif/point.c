@@ -7,7 +7,9 @@
 #include "models/cost/parallel.h"
 #include "sim/training_replay.h"
 
+#include <gsl/gsl_cdf.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
@@ -387,6 +389,13 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
     const status opened = open_setup(worker, name, text, changes, &inner);
     if (opened == STATUS_INVALID || opened == STATUS_INFEASIBLE) return STATUS_OK;
     return opened == STATUS_OK ? STATUS_OK : error_set(err, opened, "%s", inner.message);
+}
+
+double ana_point_fits(const ana_point *point)
+{
+    const double peak = (double)point->peak_memory_bytes;
+    if (point->free_bytes < 0 || peak <= 0) return 1;
+    return gsl_cdf_gaussian_P(log1p((double)point->free_bytes / peak) - 0.07, 0.10);
 }
 
 void ana_point_scale(ana_point *point, double factor)

@@ -226,19 +226,34 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
     }
 }
 
-/// Published peaks of memory were predicted 2 to 12 % off in the mean, by set, and up to 31 % in
-/// single runs (analysis/validate/README.md).
-#define MEMORY_ERROR_RATIO 0.15
+/// What one would launch: it fits with this probability.
+#define SURE_TO_FIT 0.9
 
-/// Whether the best point is so near to the limit that it may not fit.
-static void say_memory(const ana_point *point, text_buffer *out)
+/// How likely the best point fits, and the first one that does.
+static void say_memory(const ana_whatif *study, text_buffer *out)
 {
-    const double doubt = MEMORY_ERROR_RATIO * (double)point->peak_memory_bytes;
-    if (point->free_bytes < 0 || (double)point->free_bytes > doubt) return;
+    const int64_t *order = study->standing.order;
+    const ana_point *best = &study->points[order[0]];
+    const double fits = study->is_modelled ? ana_point_fits(best) : 1;
+    int64_t rank = 0;
+    if (fits >= SURE_TO_FIT) return;
     text_format(out,
-                "It leaves %s beside %s of memory, and predicted peaks were 2 to 12 %% off "
-                "measured ones, up to 31 %% in single runs: it may not fit. ",
-                text_size(point->free_bytes).text, text_size(point->peak_memory_bytes).text);
+                "It leaves %s beside %s of memory: by how far off predicted peaks of published "
+                "runs were, it fits with a probability of %.0f %%",
+                text_size(best->free_bytes).text, text_size(best->peak_memory_bytes).text,
+                100 * fits);
+    while (rank < study->standing.comparable_count &&
+           ana_point_fits(&study->points[order[rank]]) < SURE_TO_FIT) {
+        rank++;
+    }
+    if (rank < study->standing.comparable_count) {
+        const ana_point *sure = &study->points[order[rank]];
+        const double loss = ana_point_loss(sure, study->objective);
+        text_format(out, "; the first with 90 %% is at rank %" PRId64 " (%+.1f %%), ", rank + 1,
+                    100 * (loss / ana_point_loss(best, study->objective) - 1));
+        ana_name_point(study, order[rank], out);
+    }
+    text_append(out, ". ");
 }
 
 static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
@@ -264,7 +279,7 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
                     "alone. ",
                     tied, plural(tied));
     }
-    say_memory(point, &words);
+    say_memory(study, &words);
     if (study->calibration != NULL) {
         say_calibration(study->calibration, &words);
     }

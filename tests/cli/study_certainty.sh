@@ -157,4 +157,10 @@ refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h10
     '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[-3,-1]}}'
 refuse 2 '--draws: 5 draws are neither 0 (no error bars) nor in [20, 10000]' plain.json --draws 5
 refuse 2 '--draws: 1000000000 is outside [0, 10000]' plain.json --draws 1000000000
+
+# What leaves little memory is told with how likely it fits, and what one would launch instead.
+"$dynmo" study --model llama-3.1-8b --gpu h100-sxm --gpus 8 --global-batch 128 --sequence-length 8192 --draws 0 --top 1 \
+    -o near.json >near 2>err || fail "a study of points near the limit: $(cat err)"
+tr '\n' ' ' <near | grep -q 'it fits with a probability of 2[0-9] %; the first with 90 % is at rank [0-9]* (+[0-9.]* %), point' ||
+    fail "how likely it fits: $(head -n 12 near)"
 exit $failed
