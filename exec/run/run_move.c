@@ -368,7 +368,6 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
                         exec_move_times *times, error_message *err)
 {
     exec_run *run = &leader->run;
-    const int64_t begin_ns = exec_endpoint_now_ns(run->endpoint);
     bal_placed_partition placed = next->placed;
     bal_schedule order;
     exec_migration_leg *legs = NULL;
@@ -376,6 +375,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     name_ranks(leader, &placed);
     TRY(find_order(leader, next, &placed, &order, err));
     TRY(find_legs(leader, next, &legs, &leg_count, err));
+    const int64_t begin_ns = exec_endpoint_now_ns(run->endpoint); // the order is of the decision
     const exec_command command = {
         .kind = EXEC_COMMAND_MOVE,
         .iteration = iteration,
