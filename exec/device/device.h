@@ -123,8 +123,8 @@ typedef struct exec_device_table {
                      error_message *err);
 
     /// Where the transport carries device memory: sends the arrays of a layer's state to another
-    /// rank, or receives them for a later unpack or sending, while leaves_out_arrays. NULL: packed
-    /// state is all there is.
+    /// rank, or receives them for a later unpack, while leaves_out_arrays. NULL: packed state
+    /// is all there is.
     ///
     /// @param byte_count what shipped_bytes is at the sender
     status (*ship)(exec_device *device, exec_endpoint *endpoint, int layer, int rank, bool is_send,

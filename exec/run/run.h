@@ -235,7 +235,7 @@ typedef struct exec_next_plan {
 
 /// What taking it into force took.
 typedef struct exec_move_times {
-    int64_t elapsed_ns;  // on the leader's clock
+    int64_t elapsed_ns;  // on the leader's clock, from the command to the last answer
     int64_t finish_ns;   // of the last transfer, by the clocks of the ranks
     int64_t bytes;       // packed state that travelled, of all replicas
     int64_t forecast_ns; // what it takes by the machine's links

@@ -133,25 +133,14 @@ static status pace(const mover *at, int64_t transfer_ns)
     return endpoint->transport->sleep_until(endpoint, now_ns + transfer_ns, at->err);
 }
 
-/// Fills the packet of a leg: from the device, or with what has come here on its way to a third
-/// rank.
 static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_packet *packet)
 {
     exec_device *device = at->run->device;
-    exec_packet *passing = &at->layers[layer];
-    exec_layer_head head = {.end_ns = end_ns};
+    exec_layer_head head = {.end_ns = end_ns,
+                            .byte_count = device->table->packed_bytes(device, layer)};
     if (device->leaves_out_arrays) head.shipped_bytes = device->table->shipped_bytes(device, layer);
-    if (passing->bytes == NULL) {
-        head.byte_count = device->table->packed_bytes(device, layer);
-        exec_packet_put(packet, &head, sizeof head);
-        return exec_packet_pack(packet, device, layer, at->err);
-    }
-    passing->taken_bytes = 0;
-    head.byte_count = ((const exec_layer_head *)exec_packet_take(passing, sizeof head))->byte_count;
     exec_packet_put(packet, &head, sizeof head);
-    exec_packet_put(packet, exec_packet_take(passing, head.byte_count), head.byte_count);
-    exec_packet_free(passing);
-    return STATUS_OK;
+    return exec_packet_pack(packet, device, layer, at->err);
 }
 
 static status send_leg(mover *at, int leg)
@@ -379,7 +368,6 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
                         exec_move_times *times, error_message *err)
 {
     exec_run *run = &leader->run;
-    const int64_t begin_ns = exec_endpoint_now_ns(run->endpoint);
     bal_placed_partition placed = next->placed;
     bal_schedule order;
     exec_migration_leg *legs = NULL;
@@ -387,6 +375,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     name_ranks(leader, &placed);
     TRY(find_order(leader, next, &placed, &order, err));
     TRY(find_legs(leader, next, &legs, &leg_count, err));
+    const int64_t begin_ns = exec_endpoint_now_ns(run->endpoint); // the order is of the decision
     const exec_command command = {
         .kind = EXEC_COMMAND_MOVE,
         .iteration = iteration,

@@ -203,16 +203,9 @@ static status pack(exec_device *device, int layer, void *bytes, error_message *e
     return exec_layer_state_pack(held->layer, !device->leaves_out_arrays, bytes, err);
 }
 
-static void give_arrived(exec_device *device, exec_held_layer *held)
-{
-    exec_buffers_give(((exec_learner *)device)->buffers, held->arrived);
-    held->arrived = NULL;
-}
-
 static int64_t shipped_bytes(const exec_device *device, int layer)
 {
-    const exec_held_layer *held = &((const exec_learner *)device)->held[layer];
-    return held->arrived != NULL ? held->arrived_bytes : exec_layer_array_bytes(held->layer);
+    return exec_layer_array_bytes(held_layer(device, layer)->layer);
 }
 
 static status ship(exec_device *device, exec_endpoint *endpoint, int layer, int rank, bool is_send,
@@ -222,15 +215,12 @@ static status ship(exec_device *device, exec_endpoint *endpoint, int layer, int 
     exec_held_layer *held = &learner->held[layer];
     if (!is_send) {
         held->arrived = exec_buffers_take(learner->buffers, (size_t)byte_count);
-        held->arrived_bytes = byte_count;
         TRY(learner->kernels->table->check(learner->kernels, err));
     }
-    void *memory = held->arrived != NULL ? held->arrived : held->layer->master;
+    void *memory = is_send ? held->layer->master : held->arrived;
     const exec_transfer one = {rank, is_send, memory, byte_count};
-    TRY(endpoint->transport->exchange(endpoint, learner->kernels->table->stream(learner->kernels),
-                                      &one, 1, err));
-    if (is_send) give_arrived(device, held);
-    return STATUS_OK;
+    return endpoint->transport->exchange(
+        endpoint, learner->kernels->table->stream(learner->kernels), &one, 1, err);
 }
 
 static status unpack(exec_device *device, int layer, const void *bytes, int64_t byte_count,
@@ -239,7 +229,8 @@ static status unpack(exec_device *device, int layer, const void *bytes, int64_t 
     exec_held_layer *held = held_layer(device, layer);
     held->is_filled = false;
     TRY(exec_layer_state_unpack(held->layer, bytes, byte_count, held->arrived, err));
-    give_arrived(device, held);
+    exec_buffers_give(((exec_learner *)device)->buffers, held->arrived);
+    held->arrived = NULL;
     held->is_filled = true;
     return held->layer->kernels->table->check(held->layer->kernels, err);
 }

@@ -12,9 +12,8 @@
 typedef struct exec_held_layer {
     exec_layer *layer; // NULL: another rank's
     bool is_filled;    // has parameters
-    void *arrived;     // arrays of its state from another rank, until unpacked or sent on; or NULL
-    int64_t arrived_bytes;
-    int row; // of the report
+    void *arrived;     // arrays of its state from another rank, until unpacked; or NULL
+    int row;           // of the report
     int microbatch_count;
     exec_slot **slots; // [microbatch_count] NULL until the microbatch is first played
 } exec_held_layer;
