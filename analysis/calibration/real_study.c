@@ -286,11 +286,20 @@ static status write_share(const ana_real_runs *runs, int row, ana_real_column co
     return STATUS_OK;
 }
 
-/// Whether a column says 1 or true; else, or where it says nothing, as fallback has it.
-static bool says_yes(const ana_real_runs *runs, int row, ana_real_column column, bool fallback)
+/// A flag of the training: 1 or true, 0 or false; without a cell the fallback.
+static status write_flag(const ana_real_runs *runs, int row, ana_real_column column, bool fallback,
+                         const char *key, json_writer *writer, error_message *err)
 {
-    const char *word = ana_real_text(runs, row, column);
-    return word[0] == '\0' ? fallback : strcmp(word, "1") == 0 || strcasecmp(word, "true") == 0;
+    static const char *const words[] = {"0", "1", "false", "true"};
+    const char *said = ana_real_text(runs, row, column);
+    int word = 0;
+    char what[64];
+    while (word < 4 && strcasecmp(said, words[word]) != 0)
+        word++;
+    snprintf(what, sizeof what, "%s is none of 0, 1, false and true:", ana_real_name(column));
+    if (word == 4 && said[0] != '\0') return refuse(runs, row, err, what, said);
+    json_put_bool(writer, key, word == 4 ? fallback : word % 2 == 1);
+    return STATUS_OK;
 }
 
 /// Whether a column says eager, and not fused.
@@ -312,7 +321,6 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     model_dtype dtype;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
-    const bool spreads = says_yes(runs, row, ANA_REAL_SEQUENCE_PARALLEL, fused);
     bool is_eager = false;
     bool has_eager_loss = false;
     TRY(find_eager(runs, row, ANA_REAL_KERNELS, "kernels", &is_eager, err));
@@ -335,7 +343,10 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     // Recipes of today spread whole experts over the GPUs of tensor parallelism.
     const int etp = sizes->etp == 0 && sizes->ep > 1 && fused ? 1 : sizes->etp;
     if (etp > 0) json_put_int64(writer, "expert_tensor_parallel", etp);
-    json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
+    if (sizes->tp > 1) {
+        TRY(write_flag(runs, row, ANA_REAL_SEQUENCE_PARALLEL, fused, "sequence_parallel", writer,
+                       err));
+    }
     json_put_string(writer, "recompute", recompute);
     json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
     TRY(write_share(runs, row, ANA_REAL_TENSOR_OVERLAP, fused ? MODEL_TENSOR_OVERLAP_DEFAULT : 0,
@@ -349,10 +360,10 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "attention", model_attention_names[attention_of(runs, row)]);
     json_put_bool(writer, "eager", is_eager);
     json_put_bool(writer, "eager_loss", has_eager_loss);
-    json_put_bool(writer, "blocking_launches",
-                  says_yes(runs, row, ANA_REAL_BLOCKING_LAUNCHES, false));
-    json_put_bool(writer, "fused_experts", says_yes(runs, row, ANA_REAL_FUSED_EXPERTS, false));
-    json_put_bool(writer, "cuda_graphs", says_yes(runs, row, ANA_REAL_CUDA_GRAPHS, false));
+    for (int flag = ANA_REAL_BLOCKING_LAUNCHES; flag <= ANA_REAL_CUDA_GRAPHS; flag++) {
+        const ana_real_column column = (ana_real_column)flag;
+        TRY(write_flag(runs, row, column, false, ana_real_name(column), writer, err));
+    }
     int gradient_bytes = 0;
     TRY(ana_real_int(runs, row, ANA_REAL_GRADIENT_BYTES, 1, 8, 0, &gradient_bytes, err));
     if (gradient_bytes > 0) json_put_int64(writer, "gradient_bytes_per_parameter", gradient_bytes);

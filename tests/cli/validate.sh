@@ -179,6 +179,9 @@ grep -qh "loss.csv:2: loss is neither fused nor eager: eagre" out err || fail 'a
 sed 's/loss/kernels/' loss.csv >kernels.csv
 "$dynmo" validate kernels.csv --draws 0 >out 2>err
 grep -qh "kernels.csv:2: kernels is neither fused nor eager: eagre" out err || fail 'kernels that nobody knows'
+printf 'model,gpus,global_batch,cuda_graphs,measured_s\nllama-3-8b,8,64,2,10\n' >graphs.csv
+"$dynmo" validate graphs.csv >out 2>err && fail 'a flag of 2'
+grep -qh "graphs.csv:2: cuda_graphs is none of 0, 1, false and true: 2" out err || fail 'a flag of 2'
 echo 'model,gbs,measured_ms
 gpt2,-1,5' >negative.csv
 refuse 2 'negative.csv:2: global_batch: -1 is outside [1, 16777216]' negative.csv
