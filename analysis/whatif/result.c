@@ -126,15 +126,22 @@ static void print_ranks(const ana_whatif *study, int64_t from, int64_t to, int r
         if (figures[each].form != HIDDEN) ana_table_column(&rows, figures[each].head, false);
     }
     ana_table_column(&rows, "", true);
+    bool leaves_out = false;
     for (int64_t rank = from, end = from; rank < to; rank = end) {
         end = ana_standing_alike_end(&study->standing, study->points, rank, to);
         if (rows.row_count <= row_count) {
             put_row(study, rank - from, study->standing.order[rank], &rows);
+            leaves_out = leaves_out || (end > rank + 1 && rows.row_count <= row_count);
         } else if (holds(study, rank, end, study->reference)) {
             put_row(study, rank - from, study->reference, &rows);
         }
     }
     ana_table_print(&rows, out);
+    if (leaves_out && from == 0) {
+        text_append(out,
+                    "Ranks left out have the figures of the row before; *: nothing is better in "
+                    "every figure.\n");
+    }
     arena_destroy(memory);
 }
 
