@@ -80,6 +80,7 @@ typedef struct ana_setup {
     bal_cost_source still;  // the same without the study's case of dynamism
     bal_machine machine;    // of one pipeline: rank_count is the number of stages
     int first_iteration;    // of the trace: what the replay calls iteration 0
+    int first_recorded;     // of the trace
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
@@ -157,3 +158,13 @@ status ana_setup_open_base(ana_setup *setup, arena *memory, error_message *err);
 
 /// Puts the study's case over the base; without one the sources are the base.
 status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *err);
+
+/// Takes the times of the base from a fit to what the trace recorded, in length_costs.c: the case
+/// `lengths` says which sequences each microbatch had, if they were packed as trace.packing says,
+/// from the trace's first iteration on. Shares of attention are the fit's, constant over the run.
+///
+/// @param base of the case; its source and packing are changed
+/// @return what opening the case returns; STATUS_INVALID: times of single microbatches were not
+///         recorded, or do not tell what attention takes, with how far they do
+status ana_setup_fit_lengths(ana_setup *setup, model_dynamism_base *base, arena *memory,
+                             error_message *err);

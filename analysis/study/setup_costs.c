@@ -175,6 +175,7 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
                               &setup->base, err));
     setup->first_iteration =
         study->first_iteration >= 0 ? study->first_iteration : (int)info->first_iteration;
+    setup->first_recorded = (int)info->first_iteration;
     TRY(setup->base.costs_at(setup->base.context, setup->first_iteration, &raw, &changed, err));
     setup->layers_are_whole = info->source == TRACE_SOURCE_EXEC;
     setup->embedding = raw.embedding;
@@ -350,6 +351,12 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
     setup->still = setup->source;
     setup->sources = &setup->source;
     setup->source_count = 1;
+    if (json_is_missing(study->dynamism) && study->trace_packing != NULL) {
+        return error_set(
+            err, STATUS_FORMAT,
+            "%s: trace.packing: '%s' needs the case 'lengths', which says what is packed",
+            study->path, study->trace_packing);
+    }
     if (json_is_missing(study->dynamism)) return open_row_sources(setup, NULL, memory, err);
     if (!is_traced && study->iteration_count == 0) {
         return error_set(err, STATUS_FORMAT,
@@ -374,6 +381,10 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
         .transformer_end = setup->source.layer_count - setup->head,
     };
     error_message inner = {0};
+    if (study->trace_packing != NULL &&
+        ana_setup_fit_lengths(setup, &base, memory, &inner) != STATUS_OK) {
+        return named_error(setup, &inner, err);
+    }
     if (model_dynamism_open(study->dynamism, &base, memory, &setup->dynamism, &inner) !=
         STATUS_OK) {
         return named_error(setup, &inner, err);

@@ -75,9 +75,10 @@ typedef struct ana_study {
     const char *trace_path; // NULL: model and hardware
     const char *trace_name; // NULL: the store's only or newest
     int first_iteration;    // of the trace; those before it are left out, as warm-up; -1: not given
-    const char *trace_model; // path or shipped name of the model that was traced; NULL: not given
-    const char *model;       // path or shipped name
-    const char *hardware;    // path or shipped name; also gives links and memory to a trace's study
+    const char *trace_model;   // path or shipped name of the model that was traced; NULL: not given
+    const char *trace_packing; // of the recorded sequences; NULL: not given, costs are as recorded
+    const char *model;         // path or shipped name
+    const char *hardware; // path or shipped name; also gives links and memory to a trace's study
     const char *model_changes;    // other values at some places of these files, as json_change
     const char *hardware_changes; // takes them; NULL: none
 

@@ -132,4 +132,55 @@ done
 "$dynmo" run train.json --device cuda >/dev/null 2>err && fail 'cuda packs'
 grep -q '^dynmo: train.json: dynamism.case lengths is simulated only; or trained on device cpu' err || fail "cuda: $(cat err)"
 
+# Costs of sequences fitted to a trace: F = 1000 n + 40 n^2 of a block and so on, packed here as they arrive, every tenth
+# microbatch three times too long where there is noise.
+traced() { # NOISE ALIKE: fit.db of 20 iterations of 4 microbatches, its lengths in fit.txt
+    awk -v noise="$1" -v alike="$2" '
+        function draw() { x = (x * 16807) % 2147483647; return x / 2147483647 }
+        function row(l, phase, t) { print int(k / 4) "," l "," k % 4 "," phase "," int(f * t) ",1000" }
+        function flush(l, at) {
+            f = 1 + noise * (draw() - 0.5) + 2 * (noise > 0 && k % 10 == 9)
+            for (l = 0; l < 6; l++) {
+                at = l == 0 || l == 5 ? 0 : 40
+                row(l, "F", 1000 * t + at * p); row(l, "B", 900 * t + 2 * at * p); row(l, "W", 1100 * t)
+            }
+            k++; t = p = 0
+        }
+        BEGIN { x = 4711
+            print "# dynmo-trace/1\n# microbatches=4\n# embedding=1\n# head=1\niteration,layer,microbatch,phase,busy_ns,parameters"
+            while (k < 80) {
+                n = alike ? 16 : 1 + int(64 * draw() * draw())
+                if (t + n > 64) flush()
+                if (k < 80) { t += n; p += n * n; print n >"fit.txt"; of_t += n; of_p += n * n }
+            }
+            printf "%.3f\n", 120 * of_p / (3000 * of_t + 120 * of_p) >"fit.share"
+        }' >fit.csv
+    rm -f fit.db
+    "$dynmo" import csv fit.csv -o fit.db >/dev/null || fail 'import of packed sequences'
+}
+fitted() { # EXTRA OF THE TRACE, REST
+    printf '{"schema":"dynmo-study/1","trace":{"store":"fit.db","model":"four.json"%s},"hardware":"cpu-core","training":{"dtype":"float32"},"pipeline":{"stages":2},"balancing":{"balancer":"even"}%s}' "$1" "$2"
+}
+echo '{"model_type":"gpt2","n_layer":4,"n_embd":64,"n_head":4,"n_positions":64,"vocab_size":256}' >four.json
+packed=',"dynamism":{"case":"lengths","file":"fit.txt"'
+traced 0 0
+fitted ',"packing":"arrival"' "$packed}" >fit.json
+fitted '' '' | sed 's/,"model":"four.json"//; s/"dtype":"float32"//' >replay.json
+"$dynmo" simulate fit.json >fit.out || fail 'costs of sequences are not fitted'
+grep -q "trace.attention *$(cat fit.share) +- 0.000 of a block's F + B + W over 80 microbatches" fit.out || fail "not $(cat fit.share): $(cat fit.out)"
+[ "$(awk '/^even / { print $2, $5; exit }' fit.out)" = "$("$dynmo" simulate replay.json | awk '/^even / { print $2, $5; exit }')" ] ||
+    fail 'fitted costs do not give the recorded iterations'
+traced 0.2 0
+"$dynmo" simulate fit.json >fit.out || fail 'noisy costs of sequences are not fitted'
+awk -v wanted="$(cat fit.share)" '/trace.attention/ { off = $3 - wanted; found = off * off < $5 * $5 && $5 < 0.1 } END { exit !found }' fit.out ||
+    fail "attention outside the interval: $(grep attention fit.out)"
+traced 0 1
+refuse 2 "fit.json: dynamism: trace.packing: 80 recorded microbatches, whose sequences have 16 to 16 tokens (means over tokens), leave attention's share of a block uncertain by +- inf, at most 0.1 is taken" simulate fit.json
+fitted ',"packing":"arrival"' '' >bad.json
+refuse 2 "bad.json: trace.packing: 'arrival' needs the case 'lengths', which says what is packed" simulate bad.json
+fitted ',"packing":"arrival"' "$packed}" | sed 's/"dtype"/"microbatches":8,&/' >bad.json
+refuse 2 'bad.json: dynamism: trace.packing: the trace has times of 4 microbatches, the training 8; each must have been recorded by itself' simulate bad.json
+fitted ',"packing":"arrival"' "$packed}" | sed 's/"dtype"/"context_parallel":2,&/' >bad.json
+refuse 2 "bad.json: dynamism: trace.packing: training.context_parallel is 2; which of a group's ranks was recorded is known for 1 only" simulate bad.json
+
 exit "$failed"
