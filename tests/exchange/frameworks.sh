@@ -66,7 +66,8 @@ deepspeed() {
     plan a.plan '[0,2,3]' 1 interleaved 1f1b 4 '[0,1]' false false
     "$dynmo" export deepspeed a.plan --specs-before 1 --specs-after 2 -o a.py || fail 'export to Python'
     "$dynmo" export deepspeed a.plan --specs-before 1 --specs-after 2 --json -o a.json || fail 'export to JSON'
-    "$python" "$scripts/deepspeed_parts.py" a.py a.json
+    "$python" "$scripts/deepspeed_parts.py" a.py a.json || return
+    DYNMO=$dynmo "$python" "$scripts/deepspeed_gain.py"
 }
 
 torchtitan() {
@@ -76,7 +77,8 @@ torchtitan() {
     for each in a b c; do
         "$dynmo" export torchtitan $each.plan -o $each.py || fail "export of $each.plan"
     done
-    "$python" "$scripts/torchtitan_parts.py" a.py a.plan b.py b.plan c.py c.plan
+    "$python" "$scripts/torchtitan_parts.py" a.py a.plan b.py b.plan c.py c.plan || return
+    DYNMO=$dynmo "$python" "$scripts/torchtitan_gain.py"
 }
 
 case $2 in
