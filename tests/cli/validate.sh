@@ -102,6 +102,12 @@ sed 's/[]{}":[]/ /g; s/,/\n/g' taught | awk '
 "$dynmo" validate slow.csv --fit tp=1,2 |
     grep -q '^slow.csv: 6 runs predicted, from 6 that were measured: without them the mean error is 23.1 %$' ||
     fail '--fit: the answer'
+# Fewer than five rows on either side are said to tell little, before all else.
+"$dynmo" validate slow.csv --fit tp=1,2 | head -n 1 | grep -q 'fewer than' && fail 'six rows are few'
+for rows in 'tp=1 3 to learn from and 9' 'tp=1,2,4 9 to learn from and 3'; do
+    "$dynmo" validate slow.csv --fit "${rows%% *}" | head -n 1 |
+        grep -q "^fewer than 5 rows hardly tell anything, and there are ${rows#* } to predict: " || fail "few rows: $rows"
+done
 awk -F, -v OFS=, 'NR > 1 { $9 /= 1000 } 1' slow.csv >seconds.csv # in a column of milliseconds
 unit='seconds.csv:2: measured .* ms are predicted: not in the unit that its column says?$'
 "$dynmo" validate seconds.csv --fit tp=1 2>&1 | grep -q "^dynmo: $unit" || fail '--fit: times in another unit'
