@@ -460,10 +460,54 @@ const ana_cause *ana_cause_of(const ana_causes *causes, ana_cause_kind kind)
     return &causes->all[place];
 }
 
+/// What the F and backwards from begin on, of its iteration, take by worker and name.
+///
+/// @param sums_ns [worker x name_count + name] out
+/// @return the first op of the next iteration
+static int64_t sum_step(const trace_op_table *table, int64_t begin, double *sums_ns)
+{
+    int64_t op = begin;
+    for (; op < table->op_count && table->ops[op].iteration == table->ops[begin].iteration; op++) {
+        const trace_table_op *at = &table->ops[op];
+        const int name = at->name - 1;
+        if (table->kinds[name] > TRACE_OP_BACKWARD) continue;
+        sums_ns[at->rank * table->name_count + name] += (double)(at->end_ns - at->begin_ns);
+    }
+    return op;
+}
+
+/// Passes over a first step that is warm-up.
+static void pass_cold_step(ana_stragglers *of, arena *memory)
+{
+    trace_op_table *table = &of->table;
+    const int cells = table->replica_count * table->stage_count * table->name_count;
+    double *first_ns = arena_array(memory, (size_t)cells, sizeof *first_ns);
+    double *next_ns = arena_array(memory, (size_t)cells, sizeof *next_ns);
+    const int64_t next = sum_step(table, 0, first_ns);
+    int count = 0;
+    of->cold_factor = 0;
+    if (next == table->op_count) return;
+    sum_step(table, next, next_ns);
+    for (int cell = 0; cell < cells; cell++) {
+        if (first_ns[cell] > 0 && next_ns[cell] > 0) {
+            first_ns[count++] = first_ns[cell] / next_ns[cell];
+        }
+    }
+    const double factor = ana_lower_median(first_ns, count);
+    if (factor < ANA_COLD_FACTOR_MIN) return;
+    of->cold_factor = factor;
+    of->cold_step = table->ops[0].iteration;
+    of->next_step = table->ops[next].iteration;
+    if (of->next_step != of->cold_step + 1) return;
+    table->ops += next;
+    table->op_count -= next;
+}
+
 status ana_stragglers_read(const char *path, const char *trace, const int *layers, int layer_count,
                            arena *memory, ana_stragglers *of, error_message *err)
 {
     TRY(trace_op_table_read(path, trace, memory, &of->table, err));
+    pass_cold_step(of, memory);
     const status made = ana_op_run_make(&of->table, memory, &of->run, err);
     if (made == STATUS_FORMAT) return STATUS_INVALID; // read, but the ops do not fit together
     TRY(made);

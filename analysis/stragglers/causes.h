@@ -68,6 +68,9 @@ typedef enum ana_cause_kind {
 /// From which correlation of F and backward of one microbatch on what differs is its length.
 #define ANA_LENGTHS_CORRELATION_MIN 0.7
 
+/// From which factor on a first step is cold.
+#define ANA_COLD_FACTOR_MIN 1.5
+
 typedef struct ana_cause {
     ana_cause_kind kind;
     const char *name;       // "last stage too long"
@@ -112,6 +115,10 @@ const ana_cause *ana_cause_of(const ana_causes *causes, ana_cause_kind kind);
 /// A recorded run, and all that is told of what slowed it.
 typedef struct ana_stragglers {
     trace_op_table table;
+    double cold_factor; // by which most F and backwards of the first step take longer than in the
+                        // step after it; 0: by less than ANA_COLD_FACTOR_MIN, or there is none
+    int cold_step;      // with cold_factor: these steps. Where they follow each other the first is
+    int next_step;      // left out as warm-up; else the model may have changed
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;

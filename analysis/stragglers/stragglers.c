@@ -109,6 +109,10 @@ void ana_stragglers_write(const ana_stragglers *of, text_buffer *out)
     const ana_slowdowns *slowdowns = &of->slowdowns;
     json_writer to = json_line_begin(out);
     json_writer *writer = &to;
+    if (of->cold_factor > 0) {
+        json_put_int64(writer, "cold_step", of->cold_step);
+        json_put_rounded(writer, "cold_factor", of->cold_factor, DIGITS);
+    }
     json_put_rounded(writer, "slowdown", slowdowns->slowdown, DIGITS);
     json_put_rounded(writer, "launch_slowdown", slowdowns->launch_slowdown, DIGITS);
     write_kinds(writer, run, slowdowns->by[ANA_SLOW_KIND]);
@@ -189,6 +193,13 @@ void ana_stragglers_print(const ana_stragglers *of, text_buffer *out)
 {
     const bool has_untold = of->causes.untold >= ANA_CAUSE_GAIN_MIN;
     print_slowdowns(&of->run, &of->slowdowns, out);
+    if (of->cold_factor > 0) {
+        text_format(out,
+                    "note: most ops of step %d take %.2f times as long as those of step %d: %s\n",
+                    of->cold_step, of->cold_factor, of->next_step,
+                    of->next_step == of->cold_step + 1 ? "it is left out as warm-up"
+                                                       : "warm-up, or a model that changed");
+    }
     if (of->causes.named_count == 0) {
         text_format(out, "no cause%s: mending none of them gains %g %%\n",
                     has_untold ? " that can be told" : "", 100 * ANA_CAUSE_GAIN_MIN);

@@ -25,6 +25,19 @@ grep -q 'stage 1</text>' workers.svg || fail 'the heat map has no stages'
 [ "$(grep -c '>step [34], recorded: \|>step [34], ideal: \|>slowdown by each worker\|^slowdown [0-9.]*: 2 steps' page.html)" -ge 3 ] ||
     fail 'the report has no timelines or heat map'
 "$dynmo" report r.db --figure timeline 2>&1 | grep -q "holds no complete run" || fail "a figure of a run of ops"
+# A first step of which all takes twice as long is warm-up; of steps that do not follow each other that is not known.
+awk -F, -v OFS=, '$4 == 3 { $6 *= 2; $7 *= 2 } { print }' "$seeds/run.csv" >cold.csv
+sed 's/^\([^,]*,[^,]*,[^,]*\),4,/\1,9,/' cold.csv >apart.csv
+for name in cold apart; do
+    "$dynmo" import ops $name.csv --name $name -o r.db >/dev/null || fail "import of $name.csv"
+    "$dynmo" stragglers r.db --trace $name >$name.txt || fail "stragglers of $name.csv"
+done
+grep -qx 'note: most ops of step 3 take 2.00 times as long as those of step 4: it is left out as warm-up' cold.txt || fail "cold: $(cat cold.txt)"
+grep -q '^slowdown [0-9.]*: 1 step of' cold.txt || fail 'a cold step counts'
+grep -qx 'note: most ops of step 3 take 2.00 times as long as those of step 9: warm-up, or a model that changed' apart.txt || fail "apart: $(cat apart.txt)"
+grep -q '^slowdown [0-9.]*: 2 steps of' apart.txt || fail 'a step of another model is left out'
+"$dynmo" stragglers r.db --trace cold --json | grep -q '^{"cold_step":3,"cold_factor":2,' || fail 'JSON of a cold step'
+grep -q '^note' one && fail 'a run without warm-up has some'
 refuse 2 "--step: 5 is none of the 2 steps, 3 to 4" stragglers r.db --trace run --timeline x.json --step 5
 refuse 2 "--layers: 3 numbers, the run has 2 stages" stragglers r.db --trace run --layers 1,2,3
 [ ! -e x.json ] || fail 'a refusal left a timeline'
