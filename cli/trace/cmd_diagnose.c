@@ -215,6 +215,12 @@ static status print_diagnosis(const cli_arguments *arguments, arena *memory, tex
     if (is_counts) TRY(find_counts(arguments, memory, &counts, err));
     TRY(write_study(arguments, is_counts ? &counts : NULL, memory, &text, err));
     TRY(ana_study_open_text("diagnose", text.bytes, "{}", memory, &study, err));
+    if (!cli_has(arguments, "--schedule")) {
+        model_assume(
+            &study.inputs, "pipeline.schedule", MODEL_ORIGIN_ASSUMED, NULL,
+            "1f1b, which every framework runs; that of simulate is zb-h1 where B and W are "
+            "known");
+    }
     TRY(ana_setup_open(&study, NULL, memory, &setup, err));
     return diagnose_setup(arguments, is_counts, &setup, memory, out, err);
 }
