@@ -57,8 +57,9 @@ static void print_table(const ana_check *check, text_buffer *out)
             hidden++;
         }
     }
-    text_append(out, "  (changes of idle time and of what is outside the pipeline are of the "
-                     "iteration, of messages of a\n  microbatch's share of it)\n");
+    text_append(out, "  (plan and measured: medians of either side; change: median of the pairs' "
+                     "changes, of idle time and of\n  what is outside the pipeline in parts of the "
+                     "iteration, of messages of a microbatch's share of it)\n");
     if (hidden > 0) {
         text_format(out, "  and %d that differ less than the one shown of their kind\n", hidden);
     }
@@ -78,6 +79,16 @@ static const char *base_of(const ana_check_quantity *quantity)
     }
 }
 
+/// The change is a median of the pairs' changes, the values are medians of either side: where these
+/// differ by something else it is said whose the change is.
+static const char *pairs_of(const ana_check_quantity *quantity)
+{
+    const double between = quantity->measured / quantity->planned - 1;
+    if (base_of(quantity)[0] != '\0' || quantity->count < 2) return "";
+    if (fabs(between - quantity->change.estimate) < 0.0005) return "";
+    return quantity->is_of_means ? " in the mean of the pairs" : " in the median of the pairs";
+}
+
 /// A line of evidence, wrapped after its dash.
 static void print_evidence(const char *words, text_buffer *out)
 {
@@ -92,9 +103,9 @@ static void print_first(const ana_check *check, text_buffer *out)
     const ana_check_quantity *first = &check->quantities[check->first];
     text_format(out, "DEPARTS, first the %s from iteration %d on: ", first->name, first->since);
     if (first->is_number) {
-        text_format(out, "%s instead of %s, %s%s %s%s", value_of(first, first->measured).text,
+        text_format(out, "%s instead of %s, %s%s%s %s%s", value_of(first, first->measured).text,
                     value_of(first, first->planned).text,
-                    ana_check_percent(first->change.estimate).text, base_of(first),
+                    ana_check_percent(first->change.estimate).text, base_of(first), pairs_of(first),
                     interval_of(first).text, first->detail[0] != '\0' ? "; " : "");
     }
     text_append(out, first->detail);

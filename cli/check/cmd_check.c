@@ -118,7 +118,9 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
     TRY(result);
     observed->peak_bytes = peak_bytes;
     observed->source =
-        arena_format(memory, "%.250s, predicted, row '%.80s'", side->request.path, observed->label);
+        opened->has_plan ? arena_format(memory, "%.250s, the plan as simulated", side->request.path)
+                         : arena_format(memory, "%.250s, predicted, row '%.80s'",
+                                        side->request.path, observed->label);
     return STATUS_OK;
 }
 

@@ -329,12 +329,11 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
     print_times(outcome, out);
     if (request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);
     print_clocks(outcome, out);
-    text_format(out,
-                "bubble_ratio %.3f, imbalance %.3f, %d rebalances, %d re-packings, %" PRId64
-                " layers moved (%s)\n",
-                result->bubble_ratio, result->imbalance_ratio, result->rebalance_count,
-                result->repack_count, result->moved_layer_count,
-                text_size(result->moved_bytes).text);
+    text_format(
+        out, "bubble_ratio %.3f, imbalance %.3f, %s, %s, %s moved (%s)\n", result->bubble_ratio,
+        result->imbalance_ratio, text_count(result->rebalance_count, "rebalance").text,
+        text_count(result->repack_count, "re-packing").text,
+        text_count(result->moved_layer_count, "layer").text, text_size(result->moved_bytes).text);
     print_balancing(outcome, out);
     cli_run_experts_print(&outcome->experts, out);
     if (cli_run_has_forecast(request)) cli_run_forecast_print(outcome, out);

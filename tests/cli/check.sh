@@ -123,6 +123,8 @@ says '"cause":{"kind":"straggler-rank","rank":1,'
 [ $? -eq 4 ] || fail 'exit code with words'
 grep -q '^most likely cause (straggler-rank): rank 1 is a straggler' words || fail "$(cat words)"
 
+grep -q 'change: median of the pairs. changes' words || fail 'the table does not say what a change is'
+
 # Recorded traces: layer by layer against one another, by stages beside a plan. record NAME SEED SLOW [RANKS [LONG
 # [FIRST]]]: six layers on some ranks, four microbatches, 2 % of noise, layer 3 slower by a factor, microbatch 0 longer by
 # another, iterations counted from FIRST.
@@ -179,6 +181,7 @@ cat >split.json <<'END'
  "microbatches":4,"stage_ranks":[0,1],"data_parallel":1,"embedding":false,"head":false}
 END
 finds 0 none --plan split.json --trace long.db --measured long.db --ignore iteration,idle
+says '"source":"split.json, the plan as simulated"'
 says '"name":"F of stage 1 (rank 1)"'
 finds 0 none --plan split.json --trace steps.db --measured steps.db --ignore iteration,idle
 says '"iterations":30,"warmup":0'
