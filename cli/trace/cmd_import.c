@@ -233,6 +233,11 @@ static void write_rank_words(const trace_import *import, int rank, text_buffer *
 static void write_assumptions(const trace_import *import, const trace_info *info, text_buffer *out)
 {
     const trace_recording *first = &import->recordings[0];
+    const bool has_ends = info->embedding || info->head;
+    if (trace_naming_is_pipeline(first->naming) && import->layer_count > 2 && !has_ends) {
+        text_append(out, "assumed: no stage is the embedding or the head alone (--embedding, "
+                         "--head); exports count each as a block\n");
+    }
     if (!first->on_device) {
         text_append(out, "device=cpu: no device activity; times are of CPU operators\n");
     }
@@ -345,6 +350,8 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     if (cli_has(arguments, "--phase-map")) {
         TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), memory, &map, err));
     }
+    info.embedding = cli_has(arguments, "--embedding");
+    info.head = cli_has(arguments, "--head");
     TRY(read_files(arguments, map, profiler, memory, &import, err));
     TRY(open_output(arguments, memory, &store, err));
     TRY(trace_import_write(&import, &info, store, &trace_id, err));
@@ -466,16 +473,18 @@ static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer
         "--json", .help = "Prints what was imported as one line of JSON."                          \
     }
 
-#define PHASE_MAP_OPTION                                                                           \
+#define PROFILE_OPTIONS                                                                            \
+    {"--phase-map", "FILE.json",                                                                   \
+     .help = "Which annotations are which layer and phase, and which kernels communicate."},       \
+        {"--embedding", .help = "The first layer, or stage of the pipeline, is the embedding."},   \
     {                                                                                              \
-        "--phase-map", "FILE.json",                                                                \
-            .help = "Which annotations are which layer and phase, and which kernels communicate."  \
+        "--head", .help = "The last layer, or stage of the pipeline, is the LM head."              \
     }
 
 const cli_command cli_command_import_kineto = {
     .name = "import kineto",
-    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--backward-split X] [--gaps "
-                "charge|leave] [--name NAME] [--json]",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--phase-map FILE.json] [--embedding] [--head] "
+                "[--backward-split X] [--gaps charge|leave] [--name NAME] [--json]",
     .summary = "imports traces of the PyTorch profiler",
     .description =
         "Reads Chrome traces as torch.profiler exports them (plain or gzip), one file per rank of "
@@ -492,7 +501,7 @@ const cli_command cli_command_import_kineto = {
         "record.\n\n"
         "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
         "operators are counted. Malformed input leaves nothing in the store.",
-    .options = {PHASE_MAP_OPTION, IMPORT_OPTIONS("charge")},
+    .options = {PROFILE_OPTIONS, IMPORT_OPTIONS("charge")},
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,
     .run = run_kineto,
@@ -500,8 +509,8 @@ const cli_command cli_command_import_kineto = {
 
 const cli_command cli_command_import_nsys = {
     .name = "import nsys",
-    .synopsis = "FILE.sqlite... -o TRACE.db [--phase-map FILE.json] [--backward-split X] [--gaps "
-                "charge|leave] [--name NAME] [--json]",
+    .synopsis = "FILE.sqlite... -o TRACE.db [--phase-map FILE.json] [--embedding] [--head] "
+                "[--backward-split X] [--gaps charge|leave] [--name NAME] [--json]",
     .summary = "imports profiles of Nsight Systems",
     .description =
         "Reads what `nsys export --type sqlite` makes of a profile (`nsys profile -t cuda,nvtx`), "
@@ -516,7 +525,7 @@ const cli_command cli_command_import_nsys = {
         "CUDA graphs, record with --cuda-graph-trace=node.\n\n"
         "Clocks of several ranks are aligned by their messages. Malformed input leaves nothing in "
         "the store.",
-    .options = {PHASE_MAP_OPTION, IMPORT_OPTIONS("charge")},
+    .options = {PROFILE_OPTIONS, IMPORT_OPTIONS("charge")},
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,
     .run = run_nsys,

@@ -51,6 +51,20 @@ prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\"
 "$dynmo" import kineto "$traces"/../../../traces/recorded/gpt-pipeline-rank?.pt.trace.json.gz \
     -o gpt.db >imported || fail 'the recorded pipeline is not imported'
 grep -q '^replay: 524 ms, recorded 523 ms: error +0.3 %' imported || fail "$(cat imported)"
+# A stage that is the embedding or the head is no block of the model: an option says so, or the import that it is none.
+planned() { # FILE OPTION...: what Megatron is told of its plan
+    file=$1
+    shift
+    "$dynmo" import kineto "$traces"/../../../traces/recorded/gpt-pipeline-rank?.pt.trace.json.gz "$@" -o "$file" >imported ||
+        fail "import with $*"
+    "$dynmo" plan --trace "$file" --stages 2 --balancer even --schedule 1f1b --microbatches 4 -o plan.json >/dev/null || fail "plan of $file"
+    "$dynmo" export megatron plan.json --json
+}
+planned blocks.db | grep -q '"num_layers":6,' || fail 'stages are no blocks'
+grep -qx 'assumed: no stage is the embedding or the head alone (--embedding, --head); exports count each as a block' imported ||
+    fail "what is assumed of stages: $(cat imported)"
+planned ends.db --embedding --head | grep -q '"num_layers":4,.*"Et\*2|t\*2L"' || fail 'embedding and head are blocks'
+grep -q 'embedding' imported && fail 'what was said is assumed'
 cat >gpt.json <<'EOF'
 {"schema":"dynmo-study/1","trace":"gpt.db","cluster":{"nodes":1,"gpus_per_node":2},
  "pipeline":{"stages":2,"chunks":3,"schedule":"interleaved-zb"},"balancing":[{"balancer":"even"}]}

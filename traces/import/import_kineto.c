@@ -307,6 +307,8 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
     trace_writer *writer = NULL;
     made.name = info->name;
     made.tool_version = info->tool_version;
+    made.embedding = info->embedding;
+    made.head = info->head;
     made.backward_split = is_full ? info->backward_split : -1;
     made.source = TRACE_SOURCE_KINETO;
     made.device = import->recordings[0].on_device ? "cuda" : "cpu";

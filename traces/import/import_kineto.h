@@ -47,8 +47,8 @@ status trace_import_read(const trace_profile_source *sources, int count, trace_p
 
 /// Writes loads, timeline and clocks as one trace and completes it; nothing stays on failure.
 ///
-/// @param info name, tool_version, backward_split and gaps count, the rest comes from the
-///             files
+/// @param info name, tool_version, embedding, head, backward_split and gaps count, the rest comes
+///             from the files
 /// @param trace_id out, may be NULL
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
                           int64_t *trace_id, error_message *err);
