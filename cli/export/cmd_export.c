@@ -1,6 +1,7 @@
 /// `dynmo export`: plans, orders of ops, timelines and recorded runs for other programs.
 #include "cli/commands.h"
 #include "cli/export/exported_plan.h"
+#include "cli/plan/plan_play.h"
 
 #include "analysis/export/frameworks.h"
 #include "analysis/report/recorded.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPECS_MAX = 1 << 20, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12 };
+enum { SPECS_MAX = 1 << 20, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12, SHOWN_STAGES = 32 };
 
 /// Appends what the file of the format holds.
 typedef status (*exporter)(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -91,6 +92,34 @@ static status export_pytorch(const cli_arguments *arguments, arena *memory, text
     return print_prediction(arguments, &schedule, is_whole, out, memory, err);
 }
 
+/// Adds to a refusal the best that Megatron can play, where --loads or --trace say what layers
+/// cost.
+static status name_best(const cli_arguments *arguments, const bal_plan *plan, status made,
+                        arena *memory, error_message *err)
+{
+    static const char *const schedules[] = {"1f1b", "interleaved-1f1b"};
+    if (made != STATUS_UNSUPPORTED) return made;
+    if (!cli_has(arguments, "--loads") && !cli_has(arguments, "--trace")) return made;
+    if (cli_has(arguments, "--loads") && cli_has(arguments, "--trace")) {
+        return error_set(err, STATUS_INVALID, "give one of --loads and --trace");
+    }
+    const error_message refusal = *err;
+    text_buffer split = {.memory = memory};
+    cli_plan_best best;
+    TRY(cli_plan_best_of(arguments, plan, schedules, 2, memory, &best, err));
+    for (int stage = 0; stage < best.stage_count && stage < SHOWN_STAGES; stage++) {
+        text_format(&split, " %d", best.first_layer[stage + 1] - best.first_layer[stage]);
+    }
+    if (best.schedule == NULL)
+        return error_set(err, made, "%s; it plays no split", refusal.message);
+    return error_set(err, made,
+                     "%.300s; Megatron's best is %s with layers%s%s, %s beside %s of this plan "
+                     "(--balancer makespan)",
+                     refusal.message, best.schedule, split.bytes,
+                     best.stage_count > SHOWN_STAGES ? " ..." : "",
+                     text_duration(best.makespan_ns).text, text_duration(best.plan_ns).text);
+}
+
 static status export_options(const cli_arguments *arguments, arena *memory, text_buffer *out,
                              error_message *err)
 {
@@ -100,7 +129,7 @@ static status export_options(const cli_arguments *arguments, arena *memory, text
     TRY(read_plan(arguments, memory, &exported, &how, err));
     const status made = is_bridge ? ana_export_bridge(&exported.plan, &how, memory, out, err)
                                   : ana_export_megatron(&exported.plan, &how, memory, out, err);
-    return in_plan(arguments, made, err);
+    return in_plan(arguments, name_best(arguments, &exported.plan, made, memory, err), err);
 }
 
 static status export_deepspeed(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -229,8 +258,8 @@ static const struct {
 } formats[] = {
     {"perfetto", export_perfetto, {"--run", "--row", "--iteration", "--beside"}},
     {"pytorch", export_pytorch, {"--costs", "--exact", PLAN_OPTIONS}},
-    {"megatron", export_options, {"--json", "--split-only", PLAN_OPTIONS}},
-    {"megatron-bridge", export_options, {"--split-only", PLAN_OPTIONS}},
+    {"megatron", export_options, {"--json", "--split-only", "--loads", "--trace", PLAN_OPTIONS}},
+    {"megatron-bridge", export_options, {"--split-only", "--loads", "--trace", PLAN_OPTIONS}},
     {"deepspeed",
      export_deepspeed,
      {"--specs-before", "--specs-after", "--json", "--split-only", PLAN_OPTIONS}},
@@ -320,6 +349,10 @@ const cli_command cli_command_export = {
             {"--split-only",
              .help = "megatron, megatron-bridge, deepspeed: the layers of the stages of a plan "
                      "whose schedule or order the framework does not run."},
+            {"--loads", "FILE.json",
+             .help = "megatron, megatron-bridge: what layers cost, as of `dynmo plan`. The refusal "
+                     "of a plan that Megatron cannot play then names the best that it can."},
+            {"--trace", "RUN.db", .help = "The same, of a recorded trace."},
             {"--point", "N",
              .help = "Of a study: the point, as `dynmo study` numbers it. Default: the only one."},
             {"--exact",

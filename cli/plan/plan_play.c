@@ -1,0 +1,167 @@
+/// Plays of plans on the loads of `dynmo plan`.
+#include "cli/plan/plan_play.h"
+
+#include "balance/schedule/schedule.h"
+#include "cli/plan/plan_loads.h"
+#include "sim/pipeline.h"
+#include "traces/store/writer.h"
+
+#include <stdio.h>
+
+enum { ARENA_BLOCK_BYTES = 1 << 20, PPB = 1000000000 };
+
+/// Plays candidate plans for `makespan`.
+typedef struct plan_player {
+    const bal_problem *problem;
+    const char *schedule;
+    const bal_schedule *order; // in place of the schedule's own, or NULL
+    arena *scratch;            // reset for every candidate
+} plan_player;
+
+/// Costs of the stages; all arrays from the scratch arena.
+static status stage_costs(const plan_player *player, const bal_layer_costs *layers,
+                          const bal_placed_partition *plan, bal_stage_costs *costs,
+                          error_message *err)
+{
+    const bal_problem *problem = player->problem;
+    const int *first_layer = plan->first_layer;
+    const int stages = bal_placed_stage_count(plan);
+    const int ranks = plan->rank_count;
+    const size_t count = (size_t)stages;
+    const bal_machine machine = {.rank_count = ranks, .ranks_per_node = ranks};
+    double *factor = arena_array(player->scratch, count, sizeof *factor);
+    int64_t *forward = arena_array(player->scratch, count, sizeof *forward);
+    int64_t *send_forward = arena_array(player->scratch, count, sizeof *send_forward);
+    int64_t *send_backward = arena_array(player->scratch, count, sizeof *send_backward);
+    for (int stage = 0; stage < ranks; stage++) { // the first chunks: their ranks' speeds
+        factor[stage] = problem->stage_time_factor_ppb != NULL
+                            ? (double)problem->stage_time_factor_ppb[stage] / PPB
+                            : 1.0;
+    }
+    TRY(bal_stage_costs_from_layers(layers, plan, &machine, factor, player->scratch, costs, err));
+    for (int stage = 0; stage < stages; stage++) {
+        const bool owns = first_layer[stage] < first_layer[stage + 1];
+        forward[stage] = costs->forward_ns[stage];
+        if (owns && problem->stage_fixed_ns != NULL) {
+            forward[stage] += problem->stage_fixed_ns[stage];
+        }
+        const int last = first_layer[stage + 1] - 1;
+        if (stage + 1 == stages || last < 0 || problem->transfer_ns == NULL) continue;
+        if (bal_placed_machine_rank(plan, stage) == bal_placed_machine_rank(plan, stage + 1)) {
+            continue; // on one rank nothing is sent
+        }
+        send_forward[stage] = problem->transfer_ns[last];
+        send_backward[stage + 1] = problem->transfer_ns[last];
+    }
+    costs->forward_ns = forward;
+    costs->send_forward_ns = send_forward;
+    costs->send_backward_ns = send_backward;
+    return STATUS_OK;
+}
+
+/// Makespan of the static order of a candidate. Times take stage_time_factor and stage_fixed_ns
+/// (added to F); messages take transfer_ns both ways, 0 without.
+static status play(void *context, const bal_layer_costs *layers, const bal_placed_partition *plan,
+                   int microbatch_count, int64_t *iteration_ns, error_message *err)
+{
+    const plan_player *player = context;
+    arena *scratch = player->scratch;
+    arena_reset(scratch);
+    bal_stage_costs costs;
+    bal_schedule schedule;
+    sim_order order;
+    sim_summary summary;
+    TRY(stage_costs(player, layers, plan, &costs, err));
+    const bal_schedule_request request = {.name = player->schedule,
+                                          .rank_count = plan->rank_count,
+                                          .chunk_count = plan->chunk_count,
+                                          .microbatch_count = microbatch_count,
+                                          .costs = &costs};
+    if (player->order != NULL) {
+        schedule = *player->order;
+    } else {
+        TRY(bal_schedule_build(&request, scratch, &schedule, err));
+    }
+    TRY(sim_order_compile(&schedule, scratch, &order, err));
+    TRY(sim_costs_check(&schedule, &costs, err));
+    sim_summary_init(&order, scratch, &summary);
+    sim_order_summarise(&order, &costs, NULL, &summary);
+    *iteration_ns = summary.makespan_ns;
+    return STATUS_OK;
+}
+
+status cli_plan_decide(const bal_balancer *balancer, const char *schedule, bal_problem *problem,
+                       arena *memory, bal_answer *answer, error_message *err)
+{
+    plan_player player = {.problem = problem,
+                          .schedule = schedule,
+                          .scratch = arena_within(memory, ARENA_BLOCK_BYTES)};
+    const bal_evaluator evaluator = {.context = &player, .iteration_ns = play};
+    if (schedule != NULL && problem->microbatch_count > 0) problem->evaluator = &evaluator;
+    const status result = bal_balance(balancer, problem, memory, answer, err);
+    problem->evaluator = NULL;
+    return result;
+}
+
+/// What layers cost by --loads or --trace, for ranks like those of a plan.
+static status read_costs(const cli_arguments *arguments, const bal_plan *plan, int chunk_count,
+                         bal_placement placement, arena *memory, bal_problem *problem,
+                         error_message *err)
+{
+    const cli_plan_shape shape = {plan->rank_count, chunk_count, placement};
+    const char *loads = cli_value(arguments, "--loads");
+    const int planned = plan->first_layer[plan->rank_count * plan->chunk_count];
+    int sample_count = 0;
+    if (loads != NULL) {
+        TRY(cli_plan_loads_read(loads, shape, memory, problem, err));
+    } else {
+        TRY(cli_plan_loads_of_trace(cli_value(arguments, "--trace"), 0, TRACE_ITERATIONS_MAX, shape,
+                                    memory, problem, &sample_count, err));
+    }
+    problem->microbatch_count = plan->microbatch_count;
+    problem->layers.first_stage_whole = plan->first_stage_whole;
+    if (problem->layers.layer_count == planned) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: %d layers, the plan has %d",
+                     loads != NULL ? "--loads" : "--trace", problem->layers.layer_count, planned);
+}
+
+/// What the plan itself takes.
+static status play_plan(const cli_arguments *arguments, const bal_plan *plan, arena *memory,
+                        int64_t *makespan_ns, error_message *err)
+{
+    bal_problem problem;
+    TRY(read_costs(arguments, plan, plan->chunk_count, plan->placement, memory, &problem, err));
+    plan_player player = {.problem = &problem,
+                          .schedule = plan->schedule,
+                          .order = plan->order,
+                          .scratch = arena_within(memory, ARENA_BLOCK_BYTES)};
+    const bal_placed_partition placed = bal_problem_placed(&problem, plan->first_layer);
+    return play(&player, &problem.layers, &placed, plan->microbatch_count, makespan_ns, err);
+}
+
+status cli_plan_best_of(const cli_arguments *arguments, const bal_plan *plan,
+                        const char *const *schedules, int schedule_count, arena *memory,
+                        cli_plan_best *best, error_message *err)
+{
+    *best = (cli_plan_best){.makespan_ns = -1};
+    TRY(play_plan(arguments, plan, memory, &best->plan_ns, err));
+    for (int index = 0; index < schedule_count; index++) {
+        const bal_schedule_family *family = bal_schedule_family_find(schedules[index]);
+        const bool fits = bal_schedule_takes_chunks(family, plan->chunk_count);
+        const int chunks = bal_schedule_chunk_count(family, fits ? plan->chunk_count : 0);
+        bal_problem problem;
+        bal_answer answer;
+        error_message why = {0};
+        TRY(read_costs(arguments, plan, chunks, family->placement, memory, &problem, err));
+        if (cli_plan_decide(bal_balancer_find("makespan"), family->name, &problem, memory, &answer,
+                            &why) != STATUS_OK) {
+            continue; // as interleaved-1f1b of microbatches that ranks do not divide
+        }
+        if (best->makespan_ns >= 0 && answer.iteration_ns >= best->makespan_ns) continue;
+        best->schedule = family->name;
+        best->stage_count = problem.stage_count;
+        best->first_layer = answer.first_layer;
+        best->makespan_ns = answer.iteration_ns;
+    }
+    return STATUS_OK;
+}
