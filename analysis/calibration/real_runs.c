@@ -21,7 +21,6 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_KERNELS] = {"kernels"},
     [ANA_REAL_LOSS] = {"loss"},
     [ANA_REAL_BLOCKING_LAUNCHES] = {"blocking_launches"},
-    [ANA_REAL_FUSED_EXPERTS] = {"fused_experts"},
     [ANA_REAL_CUDA_GRAPHS] = {"cuda_graphs"},
     [ANA_REAL_GRADIENT_BYTES] = {"gradient_bytes"},
     [ANA_REAL_RECOMPUTE] = {"recompute"},

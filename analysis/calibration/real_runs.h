@@ -26,8 +26,7 @@ typedef enum ana_real_column {
     ANA_REAL_ATTENTION,
     ANA_REAL_KERNELS,
     ANA_REAL_LOSS,
-    ANA_REAL_BLOCKING_LAUNCHES, // this and the next two: flags that a study calls the same
-    ANA_REAL_FUSED_EXPERTS,
+    ANA_REAL_BLOCKING_LAUNCHES, // this and the next: flags that a study calls the same
     ANA_REAL_CUDA_GRAPHS,
     ANA_REAL_GRADIENT_BYTES,
     ANA_REAL_RECOMPUTE,

@@ -24,7 +24,10 @@ typedef struct ana_launch {
     int microbatch_size, sequence_length;
     int prediction_layer_count; // modules of multi-token prediction, on the last stage
     int64_t global_batch;       // sequences of all replicas
-    bool overlaps_reduction;    // of gradients, with the backward
+    int rank_count, chunk_count;
+    bool has_experts;
+    bool overlaps_experts;   // their exchange, with other work
+    bool overlaps_reduction; // of gradients, with the backward
 } ana_launch;
 
 /// @param setup open; its first replicas' degrees count

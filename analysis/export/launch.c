@@ -22,6 +22,10 @@ ana_launch ana_launch_of(const ana_setup *setup)
         .prediction_layer_count = has_model ? setup->model_costs.config.prediction_layer_count : 0,
         .global_batch = (int64_t)size * setup->microbatch_count * parallel.data *
                         (study->run.round_count > 0 ? study->run.round_count : 1),
+        .rank_count = study->stage_count,
+        .chunk_count = setup->stage_count / study->stage_count,
+        .has_experts = has_model && setup->model_costs.config.expert_count > 0,
+        .overlaps_experts = parallel.expert > 1 && parallel.expert_overlap > 0,
         .overlaps_reduction =
             parallel.data > 1 && study->run.reduction_overlap != BAL_REDUCTION_EXPOSED,
     };
@@ -60,6 +64,36 @@ static status append_recompute(const ana_launch *launch, const char *const *word
     }
     return append_words(words[recompute], "recompute", model_recompute_names[recompute], framework,
                         out, err);
+}
+
+/// Megatron hides experts' exchange under another microbatch's work, so with one stage or several
+/// chunks (transformer_config.py); iterations with experts become graphs only where each expert has
+/// room for a fixed number of rows, which is not modelled.
+static status check_kernels(const ana_launch *launch, const char *framework, error_message *err)
+{
+    const model_parallel *parallel = &launch->parallel;
+    if (parallel->cuda_graphs && launch->has_experts) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "cuda_graphs: of a model with experts %s needs a capacity for each, which "
+                         "no study has",
+                         framework);
+    }
+    if (!launch->overlaps_experts) return STATUS_OK;
+    if (parallel->recompute == MODEL_RECOMPUTE_FULL ||
+        (launch->rank_count > 1 && launch->chunk_count == 1)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "expert_overlap %.4g: %s takes one stage or several chunks for it, and no "
+                         "full recomputation",
+                         parallel->expert_overlap, framework);
+    }
+    return STATUS_OK;
+}
+
+static status refuse_graphs(const ana_launch *launch, const char *framework, error_message *err)
+{
+    if (!launch->parallel.cuda_graphs) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED, "cuda_graphs: no option of %s is known for it",
+                     framework);
 }
 
 /// Whether tokens go once to each GPU, rather than once to each expert.
@@ -115,13 +149,8 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
                                                 "--moe-flex-dispatcher-backend deepep\n"
                                               : "    --moe-token-dispatcher-type alltoall\n");
     }
-    if (parallel->expert > 1 && parallel->expert_overlap > 0) {
-        text_append(out, "    --overlap-moe-expert-parallel-comm\n");
-    }
-    if (parallel->fused_experts) { // and NVTE_CUTEDSL_FUSED_GROUPED_MLP=1 in the environment
-        text_append(out,
-                    "    --use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32\n");
-    }
+    TRY(check_kernels(launch, "Megatron-LM", err));
+    if (launch->overlaps_experts) text_append(out, "    --overlap-moe-expert-parallel-comm\n");
     if (parallel->cuda_graphs) {
         text_append(out,
                     "    --cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad\n");
@@ -169,12 +198,9 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
                                                 "model.moe_flex_dispatcher_backend=deepep\n"
                                               : "model.moe_token_dispatcher_type=alltoall\n");
     }
-    if (parallel->expert > 1 && parallel->expert_overlap > 0) {
+    TRY(check_kernels(launch, "Megatron-Bridge", err));
+    if (launch->overlaps_experts) {
         text_append(out, "comm_overlap.overlap_moe_expert_parallel_comm=true\n");
-    }
-    if (parallel->fused_experts) {
-        text_append(out, "model.use_transformer_engine_op_fuser=true\n"
-                         "model.moe_mlp_glu_interleave_size=32\n");
     }
     if (parallel->cuda_graphs) {
         text_append(out, "model.cuda_graph_impl=full_iteration\n"
@@ -198,6 +224,7 @@ status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_m
     const char *form = "    %s=%" PRId64 ",\n";
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
+    TRY(refuse_graphs(launch, "torchtitan", err));
     if (parallel->expert > 1 && parallel->expert_tensor > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "expert_tensor %d: torchtitan does not divide experts by tensors",
@@ -241,6 +268,7 @@ status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text
                                  "ACTIVATION_CHECKPOINT_INTERVAL = 1\n"};
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
+    TRY(refuse_graphs(launch, "DeepSpeed", err));
     if (parallel->tensor > 1 || parallel->context > 1 || parallel->expert > 1 ||
         parallel->sharding > MODEL_SHARDING_OPTIMIZER) {
         return error_set(err, STATUS_UNSUPPORTED,

@@ -43,8 +43,8 @@ typedef struct ana_point {
                        // batch (as asked for, within a tolerance), tokens
 } ana_point;
 
-/// Probability that a predicted peak fits, by how far off those of published runs were: measured
-/// over predicted is log-normal, of five sets of 142 runs 0.07 in the mean and 0.10 from it
+/// Probability that a predicted peak fits, by how far off those of published runs were: the
+/// logarithm of measured over predicted is normal, 0.07 in the mean and 0.10 from it
 /// (analysis/validate/README.md). 1 where there is no limit.
 double ana_point_fits(const ana_point *point);
 

@@ -253,11 +253,14 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
            ana_point_fits(&study->points[order[rank]]) < SURE_TO_FIT) {
         rank++;
     }
-    if (rank < study->standing.comparable_count) {
-        const ana_point *sure = &study->points[order[rank]];
-        const double loss = ana_point_loss(sure, study->objective);
-        text_format(out, "; the first with 90 %% is at rank %" PRId64 " (%+.1f %%), ", rank + 1,
-                    100 * (loss / ana_point_loss(best, study->objective) - 1));
+    if (rank == study->standing.comparable_count) {
+        text_append(out, "; none of this training has 90 %");
+    } else {
+        const double loss = ana_point_loss(&study->points[order[rank]], study->objective);
+        const double least = ana_point_loss(best, study->objective);
+        text_format(out, "; the first with 90 %% is at rank %" PRId64, rank + 1);
+        if (least > 0) text_format(out, " (%+.1f %%)", 100 * (loss / least - 1));
+        text_append(out, ", ");
         ana_name_point(study, order[rank], out);
     }
     text_append(out, ". ");

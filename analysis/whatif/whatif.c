@@ -118,8 +118,9 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     study->token_count = opened != NULL ? opened->token_count : 0;
     study->iteration_count = setup != NULL ? setup->iteration_count : 1;
     study->beyond = beyond_validated(setup, study->memory);
-    study->is_modelled = setup != NULL && opened->trace_path == NULL;
-    study->has_experts = study->is_modelled && setup->model_costs.config.expert_count > 0;
+    study->is_modelled = opened != NULL && opened->trace_path == NULL;
+    study->has_experts =
+        setup != NULL && study->is_modelled && setup->model_costs.config.expert_count > 0;
     return STATUS_OK;
 }
 

@@ -103,7 +103,7 @@ const cli_command cli_command_validate = {
         "Columns, in any order, each of which may be absent or empty: model (shipped name or "
         "config.json), or layers, hidden_size, attention_heads, vocabulary, dropout of a GPT; "
         "hardware, gpus, gpus_per_node, precision, attention (fused, flash-2 or unfused), "
-        "blocking_launches, fused_experts, cuda_graphs, gradient_bytes, recompute (as in a study), "
+        "blocking_launches, cuda_graphs, gradient_bytes, recompute (as in a study), "
         "global_batch or microbatches, microbatch, sequence, tp, pp, "
         "vp, cp, ep, etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, expert_overlap, "
         "expert_deduplication, schedule, layers_per_stage; measured_ms, measured_s or "

@@ -108,7 +108,7 @@ static double product_ns(const model_product *product, model_pass pass, double f
         compute = best_tiled_ns(in, out, rows, groups, flop_per_ns, hardware);
     }
     const double memory = (double)product->bytes[pass] * 1e9 / bandwidth_of(hardware);
-    return fmax(compute, memory) + (double)product->kernels * (double)hardware->kernel_ns;
+    return fmax(compute, memory) + groups * (double)hardware->kernel_ns;
 }
 
 int64_t model_products_ns(const model_product *products, int count, model_pass pass,
@@ -148,9 +148,9 @@ static const double mamba_share = 0.26;
 /// TFLOP/s.
 static const double flash_2_flop_per_s = 320e12 / 132;
 
-/// Of the rate that F and B have together: F does 1.2 to 1.35 times as many FLOP in its time as B.
-/// Source: cuDNN on H200, GB200 and GB300, heads of 128 and 192, 2048 to 16384 tokens
-/// (cudnn-frontend, attention benchmarks).
+/// Of the rate that F and B have together: F does 1.2 to 1.35 times as many FLOP in its time as B,
+/// with windows 0.9 to 1.16 times as many. Source: cuDNN on H200, GB200 and GB300, heads of 64 to
+/// 192, 2048 to 16384 tokens, windows of 128 and 1024 (cudnn-frontend, attention benchmarks).
 static const double forward_share = 1.2;
 static const double backward_share = 0.935;
 
@@ -165,7 +165,6 @@ static const double backward_share = 0.935;
 static double flash_share(const model_config *config, const model_shape *shape, model_pass pass,
                           const model_hardware *hardware)
 {
-    const bool is_forward = pass == MODEL_PASS_FORWARD;
     const double a100_flop_per_s = 312e12 / 108;
     double flop_per_s = (double)hardware->flop_per_s[model_dtype_wide(shape->dtype)] /
                         hardware->multiprocessor_count;
@@ -180,9 +179,13 @@ static double flash_share(const model_config *config, const model_shape *shape, 
     const double width = (config->query_key_dim + config->value_dim) / 2.0;
     const double by_length = length / (length + beside_tokens);
     const double by_width = fmin(width / (width + beside_width) * (128 + beside_width) / 128, 1);
+    const bool is_windowed = length < shape->sequence_length;
+    if (pass == MODEL_PASS_FORWARD) {
+        return by_length * by_width * (is_windowed ? 1 : forward_share);
+    }
     // B pads values that are narrower than keys.
-    const double wide = fmax(config->query_key_dim, config->value_dim);
-    return by_length * by_width * (is_forward ? forward_share : backward_share * width / wide);
+    const double by_padding = width / fmax(config->query_key_dim, config->value_dim);
+    return by_length * by_width * by_padding * (is_windowed ? 1 : backward_share);
 }
 
 /// The products of unfused attention over the heads of a GPU, 2 in F and 4 in B, and the streams
@@ -224,7 +227,8 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
     if (shape->attention == MODEL_ATTENTION_FLASH_2) {
         rate = fmin(rate, flash_2_flop_per_s * hardware->multiprocessor_count);
     }
-    return model_roofline_ns(work, rate * flash_share(config, shape, pass, hardware),
+    const double reached = rate * flash_share(config, shape, pass, hardware);
+    return model_roofline_ns(work, fmin(reached, (double)hardware->flop_per_s[dtype]),
                              bandwidth_of(hardware));
 }
 

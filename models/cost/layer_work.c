@@ -49,14 +49,13 @@ typedef struct gemm {
     int64_t weights_met;  // that one row is multiplied by
     int64_t weights_held; // that all rows together need
     token_rows rows;
-    bool shares_input;                 // the product before it keeps the same input
-    bool has_narrow[MODEL_PASS_COUNT]; // as in model_product
+    bool shares_input; // the product before it keeps the same input
 } gemm;
 
 static gemm plain_gemm(int64_t in, int64_t out, token_rows rows)
 {
     const int64_t weights = saturating_multiply(in, out);
-    return (gemm){1, in, out, weights, weights, rows, false, {false}};
+    return (gemm){1, in, out, weights, weights, rows, false};
 }
 
 static int64_t divided(int64_t count, int64_t parts)
@@ -217,14 +216,12 @@ static void add_product(const gpu_share *share, gemm from, model_products *to)
         .in = from.in,
         .out = from.out,
         .groups = groups,
-        .kernels = share->shape->parallel.fused_experts ? 1 : groups,
         .flop = saturating_multiply(2 * rows, from.weights_met),
         .kept_bytes = from.shares_input ? 0 : saturating_multiply(kept, row_bytes * from.in),
         .out_bytes = saturating_multiply(tokens, row_bytes * from.out),
     };
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         product->bytes[pass] = product_bytes(&from, share, (model_pass)pass);
-        product->has_narrow[pass] = from.has_narrow[pass];
     }
 }
 
@@ -304,25 +301,10 @@ static model_products mlps_of(const gpu_share *share)
     const int64_t up = hidden * inner;
     const int64_t down = width * hidden;
     const int64_t router = slice->router_weight_count;
-    const bool is_fused = share->shape->parallel.fused_experts;
     const gemm gemms[] = {
-        {1, hidden, share->whole->expert_count, router, router, ROWS_OWN, false, {false}},
-        {top_k,
-         hidden,
-         inner,
-         up,
-         up * met,
-         ROWS_ROUTED,
-         false,
-         {[MODEL_PASS_BACKWARD_INPUT] = is_fused}},
-        {top_k,
-         width,
-         hidden,
-         down,
-         down * met,
-         ROWS_ROUTED,
-         false,
-         {[MODEL_PASS_FORWARD] = is_fused}},
+        {1, hidden, share->whole->expert_count, router, router, ROWS_OWN, false},
+        {top_k, hidden, inner, up, up * met, ROWS_ROUTED, false},
+        {top_k, width, hidden, down, down * met, ROWS_ROUTED, false},
     };
     for (size_t each = 0; each < sizeof gemms / sizeof gemms[0]; each++) {
         add_product(share, gemms[each], &products);
@@ -505,23 +487,18 @@ static int64_t moved_for_experts(const gpu_share *share)
     return is_spread ? llround(rows * slice->hidden_size) : 0;
 }
 
-/// Whether experts have biases (GPT-OSS) that are added operator by operator.
-static bool adds_biases(const gpu_share *share)
-{
-    return share->has_experts && share->slice.has_mlp_bias && !share->shape->parallel.fused_experts;
-}
-
-/// Numbers per routed token that they read and write: both halves of the inner vector are clamped
-/// and put together again; the last bias is weighed, added expert by expert, and the parts are put
-/// together, in 32 bits where a token is sent once, as its weight then is.
+/// Numbers per routed token that experts with biases (GPT-OSS) read and write operator by operator:
+/// both halves of the inner vector are clamped and put together again; the last bias is weighed,
+/// added expert by expert, and the parts are put together, of 16 bits in 32 where a token is sent
+/// once, as its weight then is.
 /// Source: Megatron-Core, fused_bias_geglu.py, TEGroupedMLP._apply_bias and fused_a2a.py.
 static int64_t biased_experts_width(const gpu_share *share, bool is_forward)
 {
-    if (!adds_biases(share)) return 0;
     const model_config *config = &share->slice;
-    const int64_t inner = inner_width(config, config->expert_ffn_size);
-    const double once = share_sent_once(share);
+    if (!config->has_mlp_bias) return 0;
+    const double once = share->wide_bytes == 2 ? share_sent_once(share) : 0;
     const double hidden = is_forward ? 6 + 8 * once : 8 + 10 * once;
+    const int64_t inner = inner_width(config, config->expert_ffn_size);
     const int64_t row =
         (is_forward ? 4 : 5) * inner + llround(hidden * (double)config->hidden_size);
     return config->expert_top_k * row;
@@ -582,12 +559,11 @@ static void add_mlp_streams(const gpu_share *share, stream_list *to)
     add_stream(to, activation);
     if (!share->has_experts) return;
     // The activation of experts weighs its output; B sums what it was multiplied by, in a kernel of
-    // its own. In the matrices' kernels B reads what it was made of.
-    const bool is_fused = share->shape->parallel.fused_experts;
+    // its own.
     activation.rows = ROWS_ROUTED;
-    activation.forward = is_fused ? 0 : activation_accesses(share, routed, true);
-    activation.backward = (is_fused ? 0 : activation_accesses(share, routed, false) + routed) +
-                          inner_width(slice, routed);
+    activation.forward = activation_accesses(share, routed, true);
+    activation.backward =
+        activation_accesses(share, routed, false) + inner_width(slice, routed) + routed;
     activation.kept = activation_kept_width(share, routed);
     add_stream(to, activation);
     const int64_t sorted = sorted_width(share);
@@ -677,8 +653,9 @@ static int64_t cast_bytes(const gpu_share *share, const model_products *products
         const int64_t width = pass == MODEL_PASS_FORWARD ? from->in : from->out;
         const int64_t numbers =
             saturating_multiply(saturating_multiply(from->rows, from->groups), width);
-        const int64_t reads = from->has_narrow[pass] ? 0 : cast_reads(share->shape->dtype);
-        bytes = saturating_add(bytes, saturating_multiply(numbers, reads * wide + 2 * narrow));
+        bytes = saturating_add(
+            bytes,
+            saturating_multiply(numbers, cast_reads(share->shape->dtype) * wide + 2 * narrow));
     }
     return bytes;
 }
@@ -713,7 +690,7 @@ static int64_t cast_kernels(const model_products *products, model_dtype dtype)
 {
     int64_t tensors = 0;
     for (int product = 0; product < products->count; product++) {
-        tensors += products->items[product].kernels;
+        tensors += products->items[product].groups;
     }
     return tensors * cast_reads(dtype);
 }
@@ -722,7 +699,7 @@ static model_launches launches_of(const gpu_share *share, model_pass pass,
                                   const model_layer_work *work)
 {
     const model_shape *shape = share->shape;
-    const int64_t groups = work->mlps.count > 1 ? work->mlps.items[1].kernels : 1;
+    const int64_t groups = work->mlps.count > 1 ? work->mlps.items[1].groups : 1;
     const bool is_narrow = model_dtype_wide(shape->dtype) != shape->dtype;
     // Frameworks of the time before fused attention wrap every product of a block into functions
     // for collectives, whether or not there is anybody to talk to (Megatron-LM, tensor_parallel).
@@ -735,7 +712,9 @@ static model_launches launches_of(const gpu_share *share, model_pass pass,
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
     launches.kernel_count = stream_kernels(share, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;
-    if (adds_biases(share)) { // weighed and added; B also sums both gradients
+    if (share->has_experts && share->slice.has_mlp_bias) {
+        // Weighed and added expert by expert; B multiplies both gradients, and sums them, and
+        // narrows one.
         const int64_t added = (pass == MODEL_PASS_FORWARD ? 2 : 5) * groups;
         launches.library_count += added;
         launches.kernel_count += added;

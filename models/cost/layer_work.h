@@ -62,13 +62,11 @@ typedef struct model_product {
     int64_t rows; // of each group
     int64_t in;
     int64_t out;
-    int64_t groups;                    // experts that are met; else 1
-    int64_t kernels;                   // groups, or 1 for all
-    int64_t flop;                      // of a pass: every pass multiplies as often
-    int64_t bytes[MODEL_PASS_COUNT];   // read and written, each operand once
-    int64_t kept_bytes;                // of its input, from F on
-    int64_t out_bytes;                 // of its output's gradient
-    bool has_narrow[MODEL_PASS_COUNT]; // what it is cast from was made narrow by the kernel before
+    int64_t groups;                  // experts that are met; else 1
+    int64_t flop;                    // of a pass: every pass multiplies as often
+    int64_t bytes[MODEL_PASS_COUNT]; // read and written, each operand once
+    int64_t kept_bytes;              // of its input, from F on
+    int64_t out_bytes;               // of its output's gradient
 } model_product;
 
 typedef struct model_products {

@@ -86,8 +86,6 @@ typedef struct model_parallel {
                             // activations keep their parts, tensor groups what they gather
     bool eager_loss;        // the loss is made so
     bool blocking_launches; // host and GPU take turns (CUDA_LAUNCH_BLOCKING)
-    bool fused_experts;     // an expert's matrices, activation, weights, biases and casts between
-                            // are two kernels over all experts of a GPU (cuDNN's grouped MLP)
     bool cuda_graphs;       // iterations are replayed as a whole: the host starts no kernels
     double tensor_overlap;  // share of what tensor parallelism sums of gradients in B that hides
                             // behind W

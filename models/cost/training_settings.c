@@ -195,9 +195,6 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     if (parallel->blocking_launches) {
         model_assume(list, "launches", MODEL_ORIGIN_GIVEN, "", "the host waits for each kernel");
     }
-    if (parallel->fused_experts) {
-        model_assume(list, "experts", MODEL_ORIGIN_GIVEN, "", "two kernels in F");
-    }
     if (parallel->cuda_graphs) {
         model_assume(list, "cuda_graphs", MODEL_ORIGIN_GIVEN, "", "of whole iterations");
     }
@@ -227,6 +224,10 @@ status model_training_choose(const model_training *training, const model_config 
     assume_model(&chosen.config, origin, list);
     TRY(choose_shape(&chosen.config, training, hardware, list, &chosen.shape, err));
     TRY(choose_state_bytes(training, &chosen.shape, list, &chosen, err));
+    if (chosen.shape.parallel.cuda_graphs && chosen.shape.parallel.blocking_launches) {
+        return error_set(err, STATUS_INVALID,
+                         "cuda_graphs: with blocking_launches the host starts each kernel");
+    }
     TRY(model_parallel_check(&chosen.shape.parallel, &chosen.config, err));
     TRY(model_parallel_check_sequence(&chosen.shape.parallel, chosen.shape.sequence_length, err));
     assume_parallel(&chosen.shape.parallel, list);

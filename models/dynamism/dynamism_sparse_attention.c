@@ -1,5 +1,6 @@
 /// Dynamic sparse attention: queries meet only keys of their hash bucket, and what that leaves of
 /// the core differs from layer to layer and from iteration to iteration.
+#include "models/cost/kernel_time.h"
 #include "models/cost/saturating.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/hash_attention.h"
@@ -89,27 +90,22 @@ static status read_hashing(sparse_state *sparse, error_message *err)
     return STATUS_OK;
 }
 
-static int64_t core_ns(const model_hardware *hardware, model_dtype dtype, model_work work)
-{
-    const double flop_per_s = (double)hardware->flop_per_s[dtype] * hardware->attention_efficiency;
-    const double bytes_per_s = (double)hardware->memory_bytes_per_s * hardware->memory_efficiency;
-    return model_roofline_ns(work, flop_per_s, bytes_per_s);
-}
-
 /// The sparse kernel is a flash kernel: what it takes with all tiles, against the core of the base.
 static void compare_kernels(sparse_state *sparse, int pass)
 {
     const model_dynamism_base *base = sparse->of.base;
     model_shape flash = *base->shape;
     flash.attention = MODEL_ATTENTION_FLASH;
-    const model_dtype dtype = model_dtype_wide(flash.dtype);
+    const model_config view = model_config_layer(base->config, 0);
     const model_work now =
         model_layer_work_of(base->config, base->shape, 0, (model_pass)pass).attention;
     const model_work dense =
         model_layer_work_of(base->config, &flash, 0, (model_pass)pass).attention;
-    const int64_t now_ns = core_ns(base->hardware, dtype, now);
-    const int64_t dense_ns = core_ns(base->hardware, dtype, dense);
-    const int64_t vectors_ns = core_ns(base->hardware, dtype, (model_work){.bytes = dense.bytes});
+    const int64_t now_ns =
+        model_attention_ns(&view, base->shape, now, (model_pass)pass, base->hardware);
+    const int64_t dense_ns =
+        model_attention_ns(&view, &flash, dense, (model_pass)pass, base->hardware);
+    const int64_t vectors_ns = model_streams_ns(dense.bytes, 0, base->hardware);
     if (now_ns == 0 || dense_ns == 0) return;
     sparse->kernel_ratio[pass] = (double)dense_ns / (double)now_ns;
     sparse->least_kept[pass] = (double)vectors_ns / (double)dense_ns;

@@ -228,20 +228,22 @@ sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_deduplication": 0/' 
 grep -qxF -- '    --moe-token-dispatcher-type alltoall' copies.sh || fail 'a copy of a token for each expert'
 "$dynmo" export megatron-bridge copies.json | grep -qxF 'model.moe_token_dispatcher_type=alltoall' ||
     fail 'a copy of a token for each expert, Megatron-Bridge'
-sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_overlap": 0.7, "fused_experts": true, "cuda_graphs": true/' \
-    predicting.json >fused.json
-"$dynmo" export megatron fused.json >fused.sh || fail 'fused experts in graphs'
-for option in '--overlap-moe-expert-parallel-comm' \
-    '--use-transformer-engine-op-fuser --moe-mlp-glu-interleave-size 32' \
-    '--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad'; do
-    grep -qxF -- "    $option" fused.sh || fail "$option is missing: $(cat fused.sh)"
-done
-"$dynmo" export megatron-bridge fused.json >fused.txt || fail 'fused experts in graphs, Megatron-Bridge'
-for member in comm_overlap.overlap_moe_expert_parallel_comm=true model.use_transformer_engine_op_fuser=true \
-    model.moe_mlp_glu_interleave_size=32 model.cuda_graph_impl=full_iteration \
-    rerun_state_machine.check_for_nan_in_loss=false; do
-    grep -qxF "$member" fused.txt || fail "$member is missing: $(cat fused.txt)"
-done
+# The exchange of experts hides with several chunks, or one stage; graphs are of dense models.
+sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_overlap": 0.7/' predicting.json >overlap.json
+sed 's/"schedule": "1f1b"/"schedule": "interleaved-1f1b", "chunks": 2/; s/"stages": 16/"stages": 8/' overlap.json >chunks.json
+"$dynmo" export megatron chunks.json | grep -qxF -- '    --overlap-moe-expert-parallel-comm' || fail 'an exchange that hides'
+"$dynmo" export megatron-bridge chunks.json | grep -qxF 'comm_overlap.overlap_moe_expert_parallel_comm=true' ||
+    fail 'an exchange that hides, Megatron-Bridge'
+subject='export megatron'
+refuse 2 'overlap.json: expert_overlap 0.7: Megatron-LM takes one stage or several chunks for it, and no full recomputation' overlap.json
+sed 's/"expert_overlap": 0.7/"cuda_graphs": true/' overlap.json >graphs.json
+refuse 2 'graphs.json: cuda_graphs: of a model with experts Megatron-LM needs a capacity for each, which no study has' graphs.json
+sed 's/deepseek-v3/llama-3-8b/; s/"expert_parallel": 64,//; s/"stages": 16/"stages": 4/' graphs.json >dense.json
+sed -i 's/"training": {/"training": {"cuda_graphs": true, /; s/"cuda_graphs": true, *"cuda_graphs": true/"cuda_graphs": true/' dense.json
+"$dynmo" export megatron dense.json |
+    grep -qxF -- '    --cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad' || fail 'iterations as graphs'
+subject='export torchtitan'
+refuse 2 'dense.json: cuda_graphs: no option of torchtitan is known for it' dense.json
 subject='export megatron-bridge'
 prints 'model.num_layers=32
 model.pipeline_model_parallel_size=4

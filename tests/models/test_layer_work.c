@@ -253,35 +253,28 @@ TEST(biases_are_added_in_32_bits_where_a_token_is_sent_once)
 {
     const int64_t none = expert_bytes(false, 2, 1, MODEL_PASS_FORWARD);
     const int64_t forward = expert_bytes(true, 2, 1, MODEL_PASS_FORWARD) - none;
+    const int64_t backward = expert_bytes(true, 2, 1, MODEL_PASS_BACKWARD_INPUT) -
+                             expert_bytes(false, 2, 1, MODEL_PASS_BACKWARD_INPUT);
     assert_int_equal(forward, 4 * 2 * 2 * (4 * 12 + (6 + 8) * 8));
+    assert_int_equal(backward, 4 * 2 * 2 * (5 * 12 + (8 + 10) * 8));
 }
 
-TEST(fused_experts_have_no_streams_between_their_matrices)
+TEST(biases_are_added_by_kernels_of_each_expert)
 {
     model_config config = llama(4);
-    config.hidden_size = 8;
-    config.expert_ffn_size = 6;
-    config.has_mlp_bias = true;
-    model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
-    shape.dtype = MODEL_DTYPE_MXFLOAT8;
-    int64_t bytes[2][MODEL_PASS_BACKWARD_WEIGHT];
-    model_layer_work work[2];
-    for (int fused = 0; fused < 2; fused++) {
-        shape.parallel.fused_experts = fused;
-        for (int pass = MODEL_PASS_BACKWARD_INPUT; pass >= MODEL_PASS_FORWARD; pass--) {
-            work[fused] = model_layer_work_of(&config, &shape, 0, (model_pass)pass);
-            bytes[fused][pass] = work[fused].elementwise.bytes;
-        }
+    const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
+    for (int pass = MODEL_PASS_FORWARD; pass <= MODEL_PASS_BACKWARD_INPUT; pass++) {
+        const int added = 4 * (pass == MODEL_PASS_FORWARD ? 2 : 5);
+        config.has_mlp_bias = false;
+        const model_launches none =
+            model_layer_work_of(&config, &shape, 0, (model_pass)pass).launches;
+        config.has_mlp_bias = true;
+        const model_launches biased =
+            model_layer_work_of(&config, &shape, 0, (model_pass)pass).launches;
+        assert_int_equal(biased.library_count, none.library_count + added);
+        assert_int_equal(biased.kernel_count, none.kernel_count + added);
+        assert_int_equal(biased.operator_count, none.operator_count);
     }
-    // Of 8 rows: biases, the activation of 12 to 6, what the second product casts; in B the
-    // activation but for what it reads, the sum of weights, what the first product's gradient
-    // casts.
-    assert_int_equal(bytes[0][0] - bytes[1][0], 8 * 2 * (4 * 12 + 6 * 8 + 12 + 6 + 6));
-    assert_int_equal(bytes[0][1] - bytes[1][1], 8 * 2 * (5 * 12 + 8 * 8 + 2 * 12 + 6 + 6 + 12));
-    assert_true(work[0].mlps.items[1].groups > 1);
-    assert_int_equal(work[1].mlps.items[1].groups, work[0].mlps.items[1].groups);
-    assert_int_equal(work[1].mlps.items[1].kernels, 1);
-    assert_true(work[1].launches.kernel_count < work[0].launches.kernel_count);
 }
 
 TEST(tokens_that_are_sent_once_are_sorted_where_they_arrive)

@@ -125,7 +125,7 @@ WITH_STORE(bad_rows_are_refused)
     }
 }
 
-WITH_STORE(times_of_clocks_can_be_read_back)
+WITH_STORE(times_of_clocks_are_limited)
 {
     static const char late[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns,start_ns,span_ns\n"
                                "0,0,F,1,2296835809958952961,1\n";

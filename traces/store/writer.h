@@ -208,6 +208,7 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
 /// Puts properties of a layer; once per layer. Layers without one have none recorded.
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err);
 
+/// Puts an op of a timeline; its times within TRACE_CLOCK_MAX, the end not before the begin.
 status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_message *err);
 
 /// What a recorder called some of the ops. @param name from 1; each is put once
