@@ -8,7 +8,8 @@ exec_expert_exchange exec_expert_exchange_of(int member_count, int replica, exec
     return (exec_expert_exchange){
         .member_count = member_count,
         .member = replica % member_count,
-        .parts = memory_array(2 * (size_t)member_count, sizeof(exec_group_part)),
+        .parts = memory_array(4 * (size_t)member_count, sizeof(exec_group_part)),
+        .transfers = memory_array(2 * (size_t)member_count, sizeof(exec_transfer)),
         .watch = watch,
         .device = device,
         .composes = composes,
@@ -18,6 +19,7 @@ exec_expert_exchange exec_expert_exchange_of(int member_count, int replica, exec
 void exec_expert_exchange_free(exec_expert_exchange *exchange)
 {
     free(exchange->parts);
+    free(exchange->transfers);
     free(exchange->owner_rank);
     *exchange = (exec_expert_exchange){0};
 }
@@ -48,18 +50,49 @@ status exec_expert_exchange_begin(exec_expert_exchange *exchange, const exec_gro
     return STATUS_OK;
 }
 
-/// Exchanges the parts. Where the watch does not count waiting, it is told how much later than this
-/// rank the last of the members was here, by the nominal clock.
-static status exchange_parts(exec_expert_exchange *exchange, error_message *err)
+bool exec_exchange_is_on_device(const exec_kernels *kernels, const exec_endpoint *endpoint)
 {
-    const exec_group_part *parts = exchange->parts;
-    const int64_t since_ns = exec_stopwatch_op_ns(exchange->watch);
+    return kernels->table->stream != NULL && endpoint->transport->exchange != NULL;
+}
+
+/// Enqueues the exchange of the parts, which are device memory.
+static status transfer_parts(exec_expert_exchange *exchange, error_message *err)
+{
+    exec_kernels *kernels = exchange->watch->kernels;
+    exec_endpoint *endpoint = exchange->members.endpoint;
+    const int members = exchange->member_count;
+    const exec_group_part own = exchange->parts[exchange->member];
+    int count = 0;
+    for (int index = 0; index < 2 * members; index++) {
+        const exec_group_part part = exchange->parts[index];
+        const int member = index % members;
+        if (member == exchange->member || part.byte_count == 0) continue;
+        exchange->transfers[count++] = (exec_transfer){
+            exchange->members.rank[member], index < members, part.bytes, part.byte_count};
+    }
+    kernels->table->copy(kernels, exchange->parts[members + exchange->member].bytes, own.bytes,
+                         (size_t)own.byte_count);
+    return endpoint->transport->exchange(endpoint, kernels->table->stream(kernels),
+                                         exchange->transfers, count, err);
+}
+
+/// Exchanges the parts. Where times are composed, the watch is told how much later than this rank
+/// the last of the members was here.
+static status exchange_parts(exec_expert_exchange *exchange, bool is_on_device, error_message *err)
+{
+    const exec_group_part *parts =
+        exchange->parts + (is_on_device ? 2 * exchange->member_count : 0);
+    const bool composes = exchange->composes;
+    int64_t since_ns = 0;
+    TRY(exec_stopwatch_begin_wait(exchange->watch, composes, &since_ns, err));
     const int64_t here_ns = exchange->device->op_begin_ns + since_ns;
     int64_t ready_ns = here_ns;
-    TRY(exec_group_exchange(&exchange->members, parts, parts + exchange->member_count, &ready_ns,
-                            err));
-    exec_stopwatch_wait(exchange->watch, since_ns, exchange->composes ? ready_ns - here_ns : 0);
-    return STATUS_OK;
+    if (!is_on_device || composes) {
+        TRY(exec_group_exchange(&exchange->members, parts, parts + exchange->member_count,
+                                &ready_ns, err));
+    }
+    if (is_on_device) TRY(transfer_parts(exchange, err));
+    return exec_stopwatch_end_wait(exchange->watch, composes, ready_ns - here_ns, err);
 }
 
 status exec_expert_exchange_counts(exec_expert_exchange *exchange, int *count, int expert_count,
@@ -72,7 +105,7 @@ status exec_expert_exchange_counts(exec_expert_exchange *exchange, int *count, i
         sent[member] = (exec_group_part){count + exchange->member * expert_count, bytes};
         received[member] = (exec_group_part){count + member * expert_count, bytes};
     }
-    return exchange_parts(exchange, err);
+    return exchange_parts(exchange, false, err);
 }
 
 static exec_group_part part_of(const int *first, int stride, int member, size_t row_bytes,
@@ -87,10 +120,26 @@ status exec_expert_exchange_rows(exec_expert_exchange *exchange, int stride, siz
                                  const int *first_sent, void *sent, const int *first_received,
                                  void *received, error_message *err)
 {
-    for (int member = 0; member < exchange->member_count; member++) {
-        exchange->parts[member] = part_of(first_sent, stride, member, row_bytes, sent);
-        exchange->parts[exchange->member_count + member] =
-            part_of(first_received, stride, member, row_bytes, received);
+    exec_kernels *kernels = exchange->watch->kernels;
+    const exec_kernel_table *table = kernels->table;
+    const int members = exchange->member_count;
+    const bool is_on_device = exec_exchange_is_on_device(kernels, exchange->members.endpoint);
+    const bool is_staged = !is_on_device && !table->has_host_memory;
+    const size_t sent_bytes = (size_t)first_sent[members * stride] * row_bytes;
+    const size_t received_bytes = (size_t)first_received[members * stride] * row_bytes;
+    char *staged = is_staged ? memory_array(sent_bytes + received_bytes, 1) : NULL;
+    if (is_staged) table->to_host(kernels, staged, sent, sent_bytes);
+    for (int member = 0; member < members; member++) {
+        exchange->parts[member] =
+            part_of(first_sent, stride, member, row_bytes, is_staged ? staged : sent);
+        exchange->parts[members + member] = part_of(first_received, stride, member, row_bytes,
+                                                    is_staged ? staged + sent_bytes : received);
     }
-    return exchange_parts(exchange, err);
+    status result = table->check(kernels, err);
+    if (result == STATUS_OK) result = exchange_parts(exchange, is_on_device, err);
+    if (result == STATUS_OK && is_staged) {
+        table->to_device(kernels, received, staged + sent_bytes, received_bytes);
+    }
+    free(staged);
+    return result;
 }

@@ -341,9 +341,6 @@ status exec_training_device_check(const exec_training_device *options, error_mes
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
                          options->text->token_count, needed);
     }
-    if (options->backend != EXEC_BACKEND_CPU && options->model->moe.expert_parallel > 1) {
-        return error_set(err, STATUS_UNSUPPORTED, "experts are shared on device cpu only");
-    }
     if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "documents of unlike length are packed on device cpu only");

@@ -114,6 +114,7 @@ several 1 4
 several 2 2
 grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'messages between GPUs'
 grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'
+grep -q '"step":"same-losses-shared".*"outcome":"passed".*"3 runs' "$work/several/results.jsonl" || fail 'shared experts'
 
 # Links between GPUs, as `dynmo probe` measures them: 3 ranks have 3, each of 8 sizes from 64 bytes to 1 MiB.
 "$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware cpu-core --model gpt-bytes --tokens 16 \
