@@ -9,9 +9,9 @@
 /// an op, in one order. Rows of a rank stay apart from those of another, also in products and in
 /// gradients: every sum is the one that the rank would make had it all experts, and has its bits.
 ///
-/// Counts travel through memory of the host. So do rows, unless the transport moves memory of GPUs:
-/// then they follow what the stream has been told, by as many transfers as there are members, and
-/// no host waits for them. Members come to every exchange in one order, so none waits in a circle.
+/// Counts travel through memory of the host. Rows follow what the stream of a GPU has been told:
+/// by transfers where the transport moves memory of GPUs, by handovers where it takes these; else
+/// the host copies them. Members come to every exchange in one order, so none waits in a circle.
 #pragma once
 
 #include "exec/device/device.h"
@@ -24,8 +24,12 @@ typedef struct exec_expert_exchange {
     exec_group members;       // of an iteration, as what follows
     exec_group owners;        // ranks that have the same experts
     int *owner_rank;          // [owners.rank_count]
-    exec_group_part *parts;   // [4][member_count] scratch: sent, received; then of no bytes
+    exec_group_part *parts;   // [2][member_count] scratch: sent, received
+    exec_group_part *shown;   // [2][member_count] scratch: what travels through the host of parts
+                              // of device memory
+    exec_handover *handovers; // [2][member_count] scratch
     exec_transfer *transfers; // [2 * member_count] scratch
+    bool hands_over;          // of device memory its description travels
     int sequence;             // of members
     exec_stopwatch *watch;    // of the ops
     const exec_device *device;
@@ -33,10 +37,12 @@ typedef struct exec_expert_exchange {
                    // the nominal clock
 } exec_expert_exchange;
 
-/// @param replica the rank's
+/// @param replica    the rank's
+/// @param hands_over what travels of device memory may be its description
 /// @param watch, device borrowed. Release with exec_expert_exchange_free
 exec_expert_exchange exec_expert_exchange_of(int member_count, int replica, exec_stopwatch *watch,
-                                             const exec_device *device, bool composes);
+                                             const exec_device *device, bool composes,
+                                             bool hands_over);
 void exec_expert_exchange_free(exec_expert_exchange *exchange);
 
 /// Finds the others, of which there may be more or fewer since the iteration before.
@@ -56,7 +62,7 @@ status exec_expert_exchange_counts(exec_expert_exchange *exchange, int *count, i
                                    error_message *err);
 
 /// Sends rows to every member and receives rows from each, in other memory; both are device memory.
-/// Where this is not host memory and the transport moves none, the host copies them and waits.
+/// Where the host copies them, it waits for what is enqueued.
 ///
 /// @param first_sent     [member_count * stride + 1]: rows of member m from first_sent[m * stride]
 ///                       to first_sent[(m + 1) * stride] are for it

@@ -299,9 +299,9 @@ exec_device *exec_training_device_create_over(const exec_training_device *option
     };
     learner->device.table = &learner->table;
     if (learner->model.mechanism == EXEC_MOE && learner->model.moe.expert_parallel > 1) {
-        learner->exchange =
-            exec_expert_exchange_of(learner->model.moe.expert_parallel, learner->replica,
-                                    &learner->watch, &learner->device, options->counts_cpu_time);
+        learner->exchange = exec_expert_exchange_of(
+            learner->model.moe.expert_parallel, learner->replica, &learner->watch, &learner->device,
+            options->counts_cpu_time, learner->hands_over_memory);
         learner->model.expert_exchange = &learner->exchange;
     }
     learner->buffers = exec_buffers_create(learner->kernels);

@@ -9,10 +9,12 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/cuda/kernels_cuda_open.h"
+#include "exec/model/expert_exchange.h"
 #include "exec/run/execution.h"
 #include "exec/training/training_device.h"
 #include "exec/training/training_device_parts.h"
 #include "exec/transport/transport_nccl.h"
+#include "tests/exec/world_group.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,7 +47,7 @@ typedef struct drawn_case {
     exec_mechanism mechanism;
     exec_exit_measure measure; // of early exit
     exec_backend backend;
-    bool is_llama, is_over_nccl, runs_ahead;
+    bool is_llama, is_over_nccl, runs_ahead, hands_over;
     const bal_schedule_family *family;
     int rank_count, replica_count, chunk_count, microbatch_count;
     int expert_parallel, expert_count; // 0: as the model has
@@ -109,6 +111,7 @@ static void draw_sharing(rng *random, drawn_case *drawn)
     drawn->rank_count = 1 + pick(random, RANKS_MAX / 2);
     drawn->expert_parallel = 2 + pick(random, RANKS_MAX / drawn->rank_count - 1);
     drawn->expert_count = 2 * drawn->expert_parallel;
+    drawn->hands_over = pick(random, 4) > 0;
     drawn->replica_count =
         drawn->expert_parallel *
         (1 + pick(random, RANKS_MAX / drawn->rank_count / drawn->expert_parallel));
@@ -131,6 +134,7 @@ static drawn_case draw_case(uint64_t seed)
                         .rank_count = 2 + pick(&random, RANKS_MAX - 1),
                         .replica_count = 1,
                         .expert_parallel = 1,
+                        .hands_over = true,
                         .clock = EXEC_CLOCK_REAL};
     if (shares_experts) draw_sharing(&random, &drawn);
     do {
@@ -242,7 +246,7 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
                                     .text = &text,
                                     .backend = of->backend,
                                     .replica_rank_count = of->rank_count,
-                                    .hands_over_memory = true,
+                                    .hands_over_memory = of->hands_over || of->is_over_nccl,
                                     .runs_ahead = of->runs_ahead,
                                     .counts_cpu_time = of->clock == EXEC_CLOCK_NOMINAL};
     if (of->backend == EXEC_BACKEND_CPU) {
@@ -569,16 +573,19 @@ static int mechanisms_do_not_wait(void)
 }
 
 /// Where replicas share experts, the host waits once in each F of a block, for the router's counts,
-/// and once more in B where that computes F again.
-static int ops_wait_for_counts(bool is_llama)
+/// and once more in B where that computes F again: over NCCL, and on parts of a GPU.
+static int ops_wait_for_counts(bool is_over_nccl, bool is_llama)
 {
     enum { SHARING = 2, MICROBATCHES = 1, BLOCKS = LAYERS - 2 };
-    const gpu_emulation behaviour = {
-        .seed = 1, .device_count = RANKS_MAX, .eagerness = 50, .guards_memory = !is_llama};
+    const gpu_emulation behaviour = {.seed = 1,
+                                     .device_count = is_over_nccl ? RANKS_MAX : 1,
+                                     .eagerness = 50,
+                                     .guards_memory = !is_llama};
     const drawn_case shared = {.mechanism = EXEC_MOE,
                                .backend = EXEC_BACKEND_CUDA_FP32,
                                .is_llama = is_llama,
-                               .is_over_nccl = true,
+                               .is_over_nccl = is_over_nccl,
+                               .hands_over = true,
                                .runs_ahead = true,
                                .family = bal_schedule_family_find("1f1b"),
                                .rank_count = 1,
@@ -603,6 +610,58 @@ static int ops_wait_for_counts(bool is_llama)
     return 1;
 }
 
+enum { LATE_NS = 1000000000 };
+
+/// Two ranks exchange rows in an op that begins later on the second, by the nominal clock.
+static status exchange_late(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    int64_t *op_ns = context;
+    const int first[] = {0, 1, 2};
+    int ranks[2], sequence, *rows = NULL;
+    const exec_group replicas = world_group(endpoint, ranks, &sequence);
+    const exec_device device = {.op_begin_ns = endpoint->rank * (int64_t)LATE_NS};
+    exec_kernels *kernels = NULL;
+    TRY(exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, err));
+    arena *memory = arena_create(1 << 10);
+    exec_stopwatch watch = exec_stopwatch_of(kernels, CLOCK_MONOTONIC, 8, 1, memory);
+    exec_expert_exchange exchange =
+        exec_expert_exchange_of(2, endpoint->rank, &watch, &device, true, false);
+    rows = kernels->table->allocate(kernels, 4 * sizeof *rows);
+    status result = exec_expert_exchange_begin(&exchange, &replicas, err);
+    if (result == STATUS_OK) result = exec_stopwatch_begin(&watch, err);
+    exec_stopwatch_begin_op(&watch);
+    if (result == STATUS_OK) {
+        result = exec_expert_exchange_rows(&exchange, 1, sizeof *rows, first, rows, first, rows + 2,
+                                           err);
+    }
+    exec_stopwatch_lap(&watch, NULL, NULL);
+    exec_stopwatch_end_op(&watch);
+    if (result == STATUS_OK) result = exec_stopwatch_settle(&watch, 0, err);
+    op_ns[endpoint->rank] =
+        exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0);
+    exec_expert_exchange_free(&exchange);
+    arena_destroy(memory);
+    kernels->table->release(kernels, rows);
+    kernels->table->close(kernels);
+    return result;
+}
+
+/// Also where no host waits for rows: over NCCL.
+static int rows_wait_for_the_last(void)
+{
+    const gpu_emulation behaviour = {.seed = 1, .device_count = 2};
+    exec_transport_options options = exec_transport_options_default();
+    int64_t op_ns[2] = {0};
+    error_message err = {.code = STATUS_OK};
+    options.rank_count = 2;
+    gpu_emulation_begin(&behaviour);
+    const status result = exec_nccl_run_over("local", &options, exchange_late, op_ns, &err);
+    if (result == STATUS_OK && op_ns[0] >= LATE_NS && op_ns[1] < LATE_NS) return 0;
+    printf("exchanges of rows take %lld and %lld ns by the nominal clock (%s)\n",
+           (long long)op_ns[0], (long long)op_ns[1], err.message);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const int count = argc > 1 ? atoi(argv[1]) : 100;
@@ -618,8 +677,9 @@ int main(int argc, char **argv)
     failures += begin_waits_for_what_it_queued();
     failures += a_move_waits_once();
     failures += mechanisms_do_not_wait();
-    for (int is_llama = 0; shares_experts && is_llama < 2; is_llama++) {
-        failures += ops_wait_for_counts(is_llama != 0);
+    if (shares_experts) {
+        failures += ops_wait_for_counts(true, false) + ops_wait_for_counts(false, true);
+        failures += rows_wait_for_the_last();
     }
     for (int seed = first; seed < first + count; seed++) {
         failures += try_seed((uint64_t)seed);
