@@ -105,7 +105,7 @@ if(TARGET gpu_quick_emulation)
   add_streams_test(test_streams)
   add_seeds(test_streams test_streams 500 1)
   add_seeds(test_streams_more test_streams 500 501)
-  add_seeds(test_streams_experts test_streams 200 1 experts)
+  add_seeds(test_streams_experts test_streams 100 1 experts)
   # One lane for each direction, as it once was: it must be found to stand still, and nothing else may go wrong.
   add_streams_test(test_shared_lanes ${CMAKE_CURRENT_SOURCE_DIR}/gpu/shared_lanes)
   add_seeds(test_shared_lanes test_shared_lanes 10 18)
