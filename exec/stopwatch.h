@@ -2,7 +2,9 @@
 /// device's own where the backend can tell (exec_kernel_table.mark), and the ops they belong to.
 ///
 /// Laps of the host's clock are known at once. Those of a device are known once it has got there,
-/// so that times are asked for after exec_stopwatch_settle.
+/// so that times are asked for after exec_stopwatch_settle. Until then an op may wait for other
+/// ranks, on the host or on the device: as long as that takes, or as long as it would by a clock
+/// that the ranks compose.
 #pragma once
 
 #include "base/arena.h"
@@ -17,12 +19,17 @@ typedef struct exec_stopwatch {
     exec_kernels *kernels; // borrowed
     clockid_t clock;       // of the host, where the backend has no marks
     double time_factor;    // of the host's clock: >= 1, a part of an op takes that much longer
-    int64_t ahead_ns;      // that it is taken to be ahead: waits that it has not counted
+    int64_t ahead_ns;      // that laps are taken to be ahead: waits that have not been counted
     int64_t waited_ns;     // of the part of an op at hand, which time_factor leaves alone
+    int64_t wait_since_ns; // of the op at hand
+    int wait_count;        // that marks tell: two each, from lap_max on
     int lap_count;
     int lap_max;
-    int64_t *lap_ns; // [lap_max] from any origin
+    int64_t *lap_ns; // [lap_max] from any origin; until it is settled how far it is ahead of its
+                     // mark
     int64_t **cell;  // [lap_max] where the time from the lap before belongs; NULL: nowhere
+    int64_t **wait_cell; // [lap_max] where those of it belong that passed waiting; NULL: nowhere
+    int *wait_end;       // [lap_max] wait_count by then
     int op_count;
     int op_max;
     int *first_lap; // [op_max] at which an op begins
@@ -43,17 +50,28 @@ void exec_stopwatch_begin_op(exec_stopwatch *watch);
 /// A part of the op has ended. With a time_factor the caller is held up, computing on, until the
 /// part has taken that many times as long.
 ///
-/// @param cell gets the time since the lap before, once it is settled
-void exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell);
+/// @param cell, wait_cell get the time since the lap before, and what the op waited of it, once it
+///                        is settled; NULL: not wanted
+void exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, int64_t *wait_cell);
 
 /// Since the op at hand has begun, by the host's clock.
 int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch);
 
-/// The op has waited for other ranks.
+/// The op waits for other ranks from here on.
 ///
-/// @param since_ns     by exec_stopwatch_op_ns
-/// @param uncounted_ns of the wait that the clock has not counted: the op takes as much longer
-void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncounted_ns);
+/// @param composes whether the caller tells how long the wait is to count. Then the op waits for
+///                 what is enqueued
+/// @param op_ns    out: how long the op has taken so far; 0 where nobody knows yet
+/// @return a failure of what is enqueued
+status exec_stopwatch_begin_wait(exec_stopwatch *watch, bool composes, int64_t *op_ns,
+                                 error_message *err);
+
+/// It has waited.
+///
+/// @param composed_ns that the wait is to count: on top of what the host's clock has counted, in
+///                    place of what a device's has. Not read unless it composes
+status exec_stopwatch_end_wait(exec_stopwatch *watch, bool composes, int64_t composed_ns,
+                               error_message *err);
 
 /// The op ends, with its last part; one without parts had nothing to do, and takes no time.
 void exec_stopwatch_end_op(exec_stopwatch *watch);

@@ -229,13 +229,6 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
         return error_set(err, STATUS_UNSUPPORTED, "%s: training.dtype %s: device %s trains in %s",
                          study->path, dtype, request->device, trained);
     }
-    if (study->parallel.expert > 1 && strcmp(request->device, "cuda") == 0) {
-        return error_set(
-            err, STATUS_UNSUPPORTED,
-            "%s: training.expert_parallel %d: a rank of device cuda has all experts of "
-            "its blocks; ranks of cpu share them",
-            study->path, study->parallel.expert);
-    }
     TRY(check_overlap(study, request, err));
     if (opened->row->information == BAL_INFORMATION_FORESIGHT) {
         return refuse(study, "balancing.information foresight",

@@ -4,7 +4,6 @@
 #include "exec/model/expert_exchange.h"
 
 #include <stddef.h>
-#include <string.h>
 
 static const exec_moe_options *options_of(const exec_layer *layer)
 {
@@ -73,24 +72,26 @@ exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
     exec_moe_slot *made = arena_array(memory, 1, sizeof *made);
     if (layer->model->expert_exchange == NULL) return made;
     made->count = arena_array(memory, (size_t)rank_count_of(layer) * experts, sizeof(int));
-    made->shared_row = arena_array(memory, experts + 1, sizeof(int));
+    made->shared_entry = arena_array(memory, experts + 1, sizeof(int));
     const size_t entries = (size_t)(exec_model_row_count(layer->model) * options_of(layer)->top_k);
-    made->shared_group = arena_array(memory, (size_t)rank_count_of(layer) * entries, sizeof(int));
+    const size_t held_max = (size_t)rank_count_of(layer) * entries;
+    made->shared_row = arena_array(memory, experts + 1 + held_max, sizeof(int));
     return made;
 }
 
 void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count)
 {
     const int experts = slot->routing.expert_count;
+    const size_t bytes = (size_t)experts * sizeof *count;
     if (slot->count == NULL) {
-        layer->kernels->table->copy(layer->kernels, count, slot->routing.count,
-                                    (size_t)experts * sizeof *count);
+        layer->kernels->table->copy(layer->kernels, count, slot->routing.count, bytes);
         return;
     }
-    memset(count, 0, (size_t)experts * sizeof *count); // ranks share experts in host memory only
+    int of_all[EXEC_EXPERT_COUNT_MAX] = {0};
     for (int at = 0; at < rank_count_of(layer) * experts; at++) {
-        count[at % experts] += slot->count[at];
+        of_all[at % experts] += slot->count[at];
     }
+    layer->kernels->table->to_device(layer->kernels, count, of_all, bytes);
 }
 
 /// One of the pair of linears of an expert that is here.
@@ -142,37 +143,59 @@ static exec_groups groups_of(const exec_block *block, const exec_moe_slot *slot,
     exec_groups groups = {.count = held,
                           .row_count = slot->held_row_count,
                           .first = slot->first_row + (ptrdiff_t)rank * held,
-                          .of_row = slot->routing.place_expert};
+                          .of_row = slot->row_group};
     if (slot->count == NULL) return groups;
     groups.begin = slot->shared_row[rank * held];
     groups.row_count = slot->shared_row[(rank + 1) * held] - groups.begin;
-    groups.of_row = slot->shared_group + groups.begin;
+    groups.of_row += groups.begin;
     return groups;
 }
 
-/// Finds out which rows come here: held by rank and expert.
-static status find_rows(exec_block *block, exec_moe_slot *slot, error_message *err)
+/// Lists where rows that come here lie, by rank and expert, and where those lie that go.
+static void list_shared(const exec_block *block, exec_moe_slot *slot)
 {
     const exec_layer *layer = &block->layer;
-    const exec_routing *routing = &slot->routing;
     const int experts = block->experts.expert_count;
     const int held = block->experts.held_count;
-    slot->held_row_count = routing->row_count * routing->top_k;
-    slot->first_row = routing->first_place;
-    if (slot->count == NULL) return STATUS_OK;
-    memcpy(slot->count + (ptrdiff_t)rank_of(layer) * experts, routing->count,
-           (size_t)experts * sizeof *slot->count);
-    TRY(exec_expert_exchange_counts(layer->model->expert_exchange, slot->count, experts, err));
+    int *row_group = slot->shared_row + experts + 1;
     for (int segment = 0; segment < experts; segment++) {
         const int expert = rank_of(layer) * held + segment % held;
+        slot->shared_entry[segment + 1] =
+            slot->shared_entry[segment] + slot->count[rank_of(layer) * experts + segment];
         slot->shared_row[segment + 1] =
             slot->shared_row[segment] + slot->count[segment / held * experts + expert];
         for (int row = slot->shared_row[segment]; row < slot->shared_row[segment + 1]; row++) {
-            slot->shared_group[row] = segment % held;
+            row_group[row] = segment % held;
         }
     }
-    slot->first_row = slot->shared_row;
     slot->held_row_count = slot->shared_row[experts];
+}
+
+/// Finds out which rows come here: held by rank and expert.
+static status find_rows(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
+                        error_message *err)
+{
+    exec_layer *layer = &block->layer;
+    const exec_kernel_table *table = layer->kernels->table;
+    const exec_routing *routing = &slot->routing;
+    const int experts = block->experts.expert_count;
+    slot->held_row_count = routing->row_count * routing->top_k;
+    slot->first_row = routing->first_place;
+    slot->row_group = routing->place_expert;
+    if (slot->count == NULL) return STATUS_OK;
+    table->to_host(layer->kernels, slot->count + (ptrdiff_t)rank_of(layer) * experts,
+                   routing->count, (size_t)experts * sizeof *slot->count);
+    TRY(table->check(layer->kernels, err));
+    TRY(exec_expert_exchange_counts(layer->model->expert_exchange, slot->count, experts, err));
+    list_shared(block, slot);
+    int *lists = slot->shared_row;
+    if (!table->has_host_memory) {
+        const size_t count = (size_t)(experts + 1 + slot->held_row_count);
+        lists = (int *)exec_layer_take_numbers(layer, &half->until_weight, count);
+        table->to_device(layer->kernels, lists, slot->shared_row, count * sizeof *lists);
+    }
+    slot->first_row = lists;
+    slot->row_group = lists + experts + 1;
     return STATUS_OK;
 }
 
@@ -193,8 +216,8 @@ static status pass_rows(exec_block *block, const exec_moe_slot *slot, bool is_ba
 {
     const exec_layer *layer = &block->layer;
     exec_expert_exchange *exchange = layer->model->expert_exchange;
-    const int *first_sent = is_back ? slot->first_row : slot->routing.first_place;
-    const int *first_received = is_back ? slot->routing.first_place : slot->first_row;
+    const int *first_sent = is_back ? slot->shared_row : slot->shared_entry;
+    const int *first_received = is_back ? slot->shared_entry : slot->shared_row;
     if (exchange == NULL) return STATUS_OK;
     TRY(exec_expert_exchange_rows(exchange, block->experts.held_count,
                                   exec_layer_bytes(layer, 1, layer->model->width), first_sent, from,
@@ -245,7 +268,7 @@ static status route(exec_block *block, exec_half_slot *half, int row_count, exec
                   exec_layer_weights(layer, block->experts.router), logits);
     table->route(layer->kernels, &slot->routing, logits);
     exec_buffers_give(layer->buffers, logits);
-    return find_rows(block, slot, err);
+    return find_rows(block, half, slot, err);
 }
 
 /// Has every expert work on its rows: all up, the activation, all down.

@@ -4,7 +4,8 @@
 /// The device routes (kernels.h); the rows of one expert then lie together, in order of tokens, so
 /// that all experts are a pair of products of groups of rows. Nobody is dropped, nothing is padded,
 /// and the host knows nothing but how many rows there are in all. Where ranks share the experts of
-/// a block, rows go to the rank that has their expert and come back (expert_exchange.h).
+/// a block, rows go to the rank that has their expert and come back (expert_exchange.h): once in
+/// each F the host waits for what the router has chosen, and tells the others the counts.
 #pragma once
 
 #include "exec/mechanism/routing.h"
@@ -20,10 +21,11 @@ typedef struct exec_moe_slot {
     exec_routing routing;  // first_place and place_expert until W, the rest until B
     int held_row_count;    // rows that are held
     const int *first_row;  // [expert_count + 1] device memory: held, of each segment
+    const int *row_group;  // [held] device memory: of which expert that is here a row is
     int *count;            // [R][expert_count] host: entries that each rank has of each expert;
                            // NULL, as what follows, where the rank has all experts
-    int *shared_row;       // [expert_count + 1] host: first_row then
-    int *shared_group;     // [held] host: of which expert that is here a row is
+    int *shared_entry;     // [expert_count + 1] host: entries of each expert begin there
+    int *shared_row;       // [expert_count + 1 + held] host: first_row, and row_group after it
     void *input;           // [held][width] F to W: what experts get
     void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
     void *output_gradient; // [held][width] B to W

@@ -299,9 +299,9 @@ exec_device *exec_training_device_create_over(const exec_training_device *option
     };
     learner->device.table = &learner->table;
     if (learner->model.mechanism == EXEC_MOE && learner->model.moe.expert_parallel > 1) {
-        learner->exchange =
-            exec_expert_exchange_of(learner->model.moe.expert_parallel, learner->replica,
-                                    &learner->watch, &learner->device, options->counts_cpu_time);
+        learner->exchange = exec_expert_exchange_of(
+            learner->model.moe.expert_parallel, learner->replica, &learner->watch, &learner->device,
+            options->counts_cpu_time, learner->hands_over_memory);
         learner->model.expert_exchange = &learner->exchange;
     }
     learner->buffers = exec_buffers_create(learner->kernels);
@@ -340,9 +340,6 @@ status exec_training_device_check(const exec_training_device *options, error_mes
     if (options->text->token_count < needed) {
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
                          options->text->token_count, needed);
-    }
-    if (options->backend != EXEC_BACKEND_CPU && options->model->moe.expert_parallel > 1) {
-        return error_set(err, STATUS_UNSUPPORTED, "experts are shared on device cpu only");
     }
     if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
         return error_set(err, STATUS_UNSUPPORTED,

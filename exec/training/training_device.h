@@ -31,13 +31,15 @@ typedef struct exec_training_device {
                             // replica
     int gpu_place_count;    // cuda: ranks that share one GPU, each a part of it; 0: 1. World rank r
                             // has part r % gpu_place_count
-    bool hands_over_memory; // outputs travel as descriptions of device memory, for transports that
-                            // take these; host memory is copied all the same
+    bool hands_over_memory; // outputs, and rows for shared experts, travel as descriptions of
+                            // device memory, for transports that take these; host memory is copied
+                            // all the same
     bool runs_ahead;        // cuda: play returns before its op has run, and times come with the
                             // iteration's end; not with EXEC_CLOCK_NOMINAL
     bool counts_cpu_time;   // cpu: an op takes the time that its thread computes, not the time that
                           // passes. So ranks that outnumber the cores do not count in each other's
-                          // ops; for EXEC_CLOCK_NOMINAL
+                          // ops; for EXEC_CLOCK_NOMINAL. cpu, cuda: ranks that share experts
+                          // compose how long they wait for each other
 } exec_training_device;
 
 /// What no rank could do, so that it need not be found by each.

@@ -142,8 +142,8 @@ static void lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer
                      : kind == OP_BACKWARD_INPUT ? report->backward_input_ns
                                                  : report->backward_weight_ns;
     const int cell = learner->held[layer->index].row * report->microbatch_count + microbatch;
-    if (kind == OP_FORWARD) report->exchange_ns[cell] = learner->watch.waited_ns;
-    exec_stopwatch_lap(&learner->watch, &times[cell]);
+    exec_stopwatch_lap(&learner->watch, &times[cell],
+                       kind == OP_FORWARD ? &report->exchange_ns[cell] : NULL);
 }
 
 /// Ends an op: the layers' times are the op's. Unless the device runs ahead it waits for it.

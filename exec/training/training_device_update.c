@@ -6,106 +6,159 @@
 #include <stdlib.h>
 #include <string.h>
 
+/// Numbers of a layer's gradient that several ranks sum, the same on each.
+typedef struct shared_sum {
+    const exec_group *group;
+    float *values; // [copy_count][count] the sum is in the first; of each rank all are added
+    size_t count;
+    int copy_count;
+} shared_sum;
+
+enum { SUMS_MAX = 2 };
+
+/// What all replicas have, then experts, which are summed by those that have them: a copy for each
+/// rank that sent rows.
+///
+/// @return how many there are
+static int list_sums(const exec_layer *layer, const exec_group *replicas, shared_sum *sums)
+{
+    const exec_expert_exchange *exchange = layer->model->expert_exchange;
+    const size_t apart = exchange != NULL ? layer->expert_parameter_count : 0;
+    const size_t everywhere = layer->held_count - apart;
+    sums[0] = (shared_sum){replicas, layer->gradient, everywhere, 1};
+    if (apart == 0) return 1;
+    sums[1] = (shared_sum){&exchange->owners, layer->gradient + everywhere, apart,
+                           exchange->member_count};
+    return 2;
+}
+
 /// Sums one layer's gradient, through host memory where it is not such.
 static status reduce_layer(exec_layer *layer, const exec_group *replicas, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const bool is_staged = !kernels->table->has_host_memory;
-    const size_t bytes = layer->held_count * sizeof(float);
-    float *gradient = is_staged ? memory_array(1, bytes) : layer->gradient;
-    if (is_staged) kernels->table->to_host(kernels, gradient, layer->gradient, bytes);
-    const exec_expert_exchange *exchange = layer->model->expert_exchange;
-    const int64_t apart = exchange != NULL ? (int64_t)layer->expert_parameter_count : 0;
-    const int64_t everywhere = (int64_t)layer->held_count - apart;
-    status result = exec_group_sum_float(replicas, gradient, everywhere, 1, err);
-    if (result == STATUS_OK && apart > 0) {
-        result = exec_group_sum_float(&exchange->owners, gradient + everywhere, apart,
-                                      exchange->member_count, err);
+    const size_t count = layer->held_count + layer->expert_gradient_count;
+    float *gradient = is_staged ? memory_array(count, sizeof *gradient) : layer->gradient;
+    shared_sum sums[SUMS_MAX];
+    status result = STATUS_OK;
+    if (is_staged) {
+        kernels->table->to_host(kernels, gradient, layer->gradient, count * sizeof *gradient);
+    }
+    const int sum_count = list_sums(layer, replicas, sums);
+    for (int index = 0; index < sum_count && result == STATUS_OK; index++) {
+        const shared_sum *sum = &sums[index];
+        result = exec_group_sum_float(sum->group, gradient + (sum->values - layer->gradient),
+                                      (int64_t)sum->count, sum->copy_count, err);
     }
     if (result == STATUS_OK && is_staged) {
-        kernels->table->to_device(kernels, layer->gradient, gradient, bytes);
+        kernels->table->to_device(kernels, layer->gradient, gradient,
+                                  layer->held_count * sizeof *gradient);
     }
     if (result == STATUS_OK) result = kernels->table->finish(kernels, err);
     if (is_staged) free(gradient);
     return result;
 }
 
-/// A part of a layer's gradient, as large as any.
+/// A part of what is summed, as large as any: that of a rank, which adds it.
 typedef struct gradient_part {
-    float *values;
-    size_t count;
+    size_t begin, count;
 } gradient_part;
 
-static gradient_part part_of(const exec_layer *layer, int part, int part_count)
+static gradient_part part_of(const shared_sum *sum, int rank)
 {
-    const size_t largest = (layer->held_count + (size_t)part_count - 1) / (size_t)part_count;
-    const size_t begin = largest * (size_t)part;
-    if (begin >= layer->held_count) return (gradient_part){layer->gradient, 0};
-    const size_t rest = layer->held_count - begin;
-    return (gradient_part){layer->gradient + begin, rest < largest ? rest : largest};
+    const size_t ranks = (size_t)sum->group->rank_count;
+    const size_t largest = (sum->count + ranks - 1) / ranks;
+    const size_t begin = largest * (size_t)rank;
+    if (begin >= sum->count) return (gradient_part){0, 0};
+    return (gradient_part){begin, sum->count - begin < largest ? sum->count - begin : largest};
 }
 
-/// Sends part `to` of the gradient, or its own, to each other replica, and receives into memory of
-/// as many parts, or in place.
-static status exchange_parts(const exec_layer *layer, const exec_group *replicas, float *received,
+/// Where a rank's copy of this rank's part lies among what has been received.
+static float *place_of(const shared_sum *sum, float *received, int rank, int copy)
+{
+    const size_t room = part_of(sum, 0).count;
+    return received + ((size_t)rank * (size_t)sum->copy_count + (size_t)copy) * room;
+}
+
+/// Numbers that a rank receives, with room for its own.
+static size_t received_count(const shared_sum *sum)
+{
+    const size_t ranks = (size_t)sum->group->rank_count;
+    return ranks > 1 ? part_of(sum, 0).count * ranks * (size_t)sum->copy_count : 0;
+}
+
+/// Sends each other rank all copies of its part and receives all of the own one, or with received
+/// NULL sends the sum of the own part and receives those of the others in place.
+static status exchange_parts(const exec_layer *layer, const shared_sum *sum, float *received,
                              error_message *err)
 {
-    const int parts = replicas->rank_count, self = replicas->self;
-    exec_transfer *transfers = memory_array(2 * (size_t)parts, sizeof *transfers);
-    const gradient_part own = part_of(layer, self, parts);
+    const exec_group *group = sum->group;
+    const int copies = received != NULL ? sum->copy_count : 1;
+    exec_transfer *transfers =
+        memory_array(2 * (size_t)group->rank_count * (size_t)copies, sizeof *transfers);
+    const gradient_part own = part_of(sum, group->self);
     int count = 0;
-    for (int other = 0; other < parts; other++) {
-        const gradient_part part = part_of(layer, other, parts);
+    for (int other = 0; other < group->rank_count; other++) {
+        const gradient_part part = part_of(sum, other);
         const gradient_part sent = received != NULL ? part : own;
-        const gradient_part taken =
-            received != NULL
-                ? (gradient_part){received + (size_t)other * part_of(layer, 0, parts).count,
-                                  own.count}
-                : part;
-        const int rank = replicas->rank[other];
-        if (other == self) continue;
-        if (sent.count > 0) {
-            transfers[count++] =
-                (exec_transfer){rank, true, sent.values, (int64_t)(sent.count * sizeof(float))};
-        }
-        if (taken.count > 0) {
-            transfers[count++] =
-                (exec_transfer){rank, false, taken.values, (int64_t)(taken.count * sizeof(float))};
+        const gradient_part taken = received != NULL ? own : part;
+        if (other == group->self) continue;
+        for (int copy = 0; copy < copies; copy++) {
+            float *from = sum->values + (size_t)copy * sum->count + sent.begin;
+            float *to =
+                received != NULL ? place_of(sum, received, other, copy) : sum->values + part.begin;
+            const int rank = group->rank[other];
+            const int64_t unit = sizeof(float);
+            if (sent.count > 0) {
+                transfers[count++] = (exec_transfer){rank, true, from, (int64_t)sent.count * unit};
+            }
+            if (taken.count > 0) {
+                transfers[count++] = (exec_transfer){rank, false, to, (int64_t)taken.count * unit};
+            }
         }
     }
-    exec_endpoint *endpoint = replicas->endpoint;
+    exec_endpoint *endpoint = group->endpoint;
     const status result = endpoint->transport->exchange(
         endpoint, layer->kernels->table->stream(layer->kernels), transfers, count, err);
     free(transfers);
     return result;
 }
 
-/// Numbers that a layer's replicas send to a rank which adds its part of them, its own too.
-static size_t received_count(const exec_layer *layer, const exec_group *replicas)
-{
-    return part_of(layer, 0, replicas->rank_count).count * (size_t)replicas->rank_count;
-}
-
-/// Sums one layer's gradient from device to device: every replica adds a part of it over the
-/// replicas, in their order as the host would, and gives it to the others.
+/// Adds from device to device: every rank adds a part over all ranks, in their order as the host
+/// would, and gives it to the others.
 ///
 /// @param received [received_count] device memory
-static status exchange_layer(exec_layer *layer, const exec_group *replicas, float *received,
-                             error_message *err)
+static status exchange_sum(const exec_layer *layer, const shared_sum *sum, float *received,
+                           error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
-    const int parts = replicas->rank_count;
-    const size_t room = part_of(layer, 0, parts).count;
-    const gradient_part own = part_of(layer, replicas->self, parts);
-    status result = exchange_parts(layer, replicas, received, err);
-    const size_t bytes = own.count * sizeof(float);
-    float *own_copy = received + room * (size_t)replicas->self;
-    if (own.count > 0) kernels->table->copy(kernels, own_copy, own.values, bytes);
-    for (int other = 1; other < parts && own.count > 0; other++) {
-        kernels->table->add_floats(kernels, received, received + room * (size_t)other, own.count);
+    const int self = sum->group->self;
+    const gradient_part own = part_of(sum, self);
+    float *own_sum = sum->values + own.begin;
+    float *total = self == 0 ? own_sum : received;
+    if (sum->group->rank_count > 1) TRY(exchange_parts(layer, sum, received, err));
+    for (int at = 1; at < sum->group->rank_count * sum->copy_count && own.count > 0; at++) {
+        const int rank = at / sum->copy_count, copy = at % sum->copy_count;
+        const float *added = rank == self ? own_sum + (size_t)copy * sum->count
+                                          : place_of(sum, received, rank, copy);
+        kernels->table->add_floats(kernels, total, added, own.count);
     }
-    if (own.count > 0) kernels->table->copy(kernels, own.values, received, bytes);
-    return result == STATUS_OK ? exchange_parts(layer, replicas, NULL, err) : result;
+    if (total != own_sum && own.count > 0) {
+        kernels->table->copy(kernels, own_sum, total, own.count * sizeof *total);
+    }
+    return sum->group->rank_count > 1 ? exchange_parts(layer, sum, NULL, err) : STATUS_OK;
+}
+
+/// Sums one layer's gradient from device to device.
+static status exchange_layer(const exec_layer *layer, const exec_group *replicas, float *received,
+                             error_message *err)
+{
+    shared_sum sums[SUMS_MAX];
+    const int sum_count = list_sums(layer, replicas, sums);
+    for (int index = 0; index < sum_count; index++) {
+        TRY(exchange_sum(layer, &sums[index], received, err));
+    }
+    return STATUS_OK;
 }
 
 int64_t exec_learner_now_ns(const exec_device *device)
@@ -119,8 +172,7 @@ int64_t exec_learner_now_ns(const exec_device *device)
 /// Whether gradients go from GPU to GPU.
 static bool is_on_device(const exec_learner *learner, const exec_group *replicas)
 {
-    return learner->kernels->table->stream != NULL &&
-           replicas->endpoint->transport->exchange != NULL;
+    return exec_exchange_is_on_device(learner->kernels, replicas->endpoint);
 }
 
 bool exec_learner_can_overlap(const exec_learner *learner, const exec_group *replicas)
@@ -136,8 +188,12 @@ static status take_received(exec_learner *learner, const exec_group *replicas, e
     size_t largest = 0;
     if (learner->received != NULL) return STATUS_OK;
     for (int row = 0; row < learner->report.layer_count; row++) {
-        const size_t count = received_count(learner->layers[row], replicas);
-        if (count > largest) largest = count;
+        shared_sum sums[SUMS_MAX];
+        const int sum_count = list_sums(learner->layers[row], replicas, sums);
+        for (int index = 0; index < sum_count; index++) {
+            const size_t count = received_count(&sums[index]);
+            if (count > largest) largest = count;
+        }
     }
     learner->received = exec_buffers_take(learner->buffers, largest * sizeof(float));
     return learner->kernels->table->check(learner->kernels, err);

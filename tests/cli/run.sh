@@ -159,8 +159,6 @@ sed 's/"expert_parallel":2/"expert_parallel":4/' experts.json >wrong.json
 refuse 2 "wrong.json: expert 4 does not divide data 2 x context 1 = 2" wrong.json --device cpu
 sed 's/"data_parallel":2,"expert_parallel":2/"data_parallel":3,"expert_parallel":3/' experts.json >wrong.json
 refuse 2 "wrong.json: expert 3 does not divide the 4 experts" wrong.json --device cpu
-refuse 2 "experts.json: training.expert_parallel 2: a rank of device cuda has all experts of its blocks; ranks of cpu share them" \
-    experts.json --device cuda
 sed 's/"token_bytes":2/&,"mechanism":{"name":"mod"}/' words.json >both.json
 refuse 2 "both.json: execution.mechanism.name: 'mod', but the model's layers have experts" both.json --device cpu
 

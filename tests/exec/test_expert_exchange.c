@@ -84,7 +84,7 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
     TRY(exec_kernels_cpu_open(&kernels));
     exec_stopwatch watch = exec_stopwatch_of(kernels, shared->clock, 8, 2, memory);
     exec_expert_exchange exchange =
-        exec_expert_exchange_of(MEMBERS, endpoint->rank, &watch, &device, composes);
+        exec_expert_exchange_of(MEMBERS, endpoint->rank, &watch, &device, composes, false);
     status result = exec_expert_exchange_begin(&exchange, &replicas, err);
     if (result == STATUS_OK) result = exec_stopwatch_begin(&watch, err);
     if (is_late && !composes) nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);

@@ -202,7 +202,7 @@ TEST(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank)
     }
     const int64_t computed_ns = thread_ns() - begin_ns;
 
-    exec_stopwatch_lap(&watch, &cell);
+    exec_stopwatch_lap(&watch, &cell, NULL);
     exec_stopwatch_end_op(&watch);
     assert_ok(exec_stopwatch_settle(&watch, 0, &why));
 

@@ -91,6 +91,13 @@ stage_2() {
         same_hashes "$mechanism"
         began "$mechanism"
     done
+    # Two replicas, each with all experts on one stage, then sharing them on two.
+    write_mixtral shared bits
+    for stages in 1 2; do
+        write_study shared even "$stages" zb-h1 '{"balancer":"even"}' moe "$stages"
+        run_study shared 40 "even-$stages-zb-h1" $computes $unjudged --data-parallel 2
+    done
+    same_losses shared
     # The longest step, last: the others are so short that some fit into any time.
     step training 150 "$bin/gpu_test_training" $smoke
 }

@@ -288,13 +288,20 @@ write_model() {
         "$1" "$2" "$3" "$4" >"$work/$kind-model.json"
 }
 
-# write_study KIND NAME STAGES SCHEDULE ROW [MECHANISM]: NAME-STAGES-SCHEDULE.json
+# write_mixtral KIND OTHER: the same with experts, of the sizes of another kind's model.
+write_mixtral() {
+    sed 's/"gpt2"/"mixtral"/; s/n_layer/num_hidden_layers/; s/n_embd":\([0-9]*\)/hidden_size":\1,"intermediate_size":\1/
+        s/n_head":\([0-9]*\)/num_attention_heads":\1,"num_key_value_heads":\1/; s/n_positions/max_position_embeddings/
+        s/}/,"num_local_experts":8,"num_experts_per_tok":2}/' "$work/$2-model.json" >"$work/$1-model.json"
+}
+
+# write_study KIND NAME STAGES SCHEDULE ROW [MECHANISM [RANKS]]: NAME-STAGES-SCHEDULE.json; of replicas so many share experts
 write_study() {
     key=
     if [ -n "${6:-}" ]; then key=",\"mechanism\":$(mechanism_of "$6")"; fi
     cat >"$work/$2-$3-$4.json" <<END
 {"schema":"dynmo-study/1","name":"$2","model":"$1-model.json","hardware":"h100-sxm",
- "training":{"iterations":$iterations,"sequence_length":$length,"microbatch_size":$sequences,"microbatches":$microbatches,"dtype":"$dtype"},
+ "training":{"iterations":$iterations,"sequence_length":$length,"microbatch_size":$sequences,"microbatches":$microbatches,"dtype":"$dtype","expert_parallel":${7:-1}},
  "pipeline":{"stages":$3,"schedule":"$4"},
  "balancing":[$5],
  "execution":{"text":"$root/LICENSE","seed":1$key}}
@@ -317,6 +324,20 @@ run_study() {
 hashes_of() {
     grep "\"step\":\"$1\"" "$results/runs.jsonl" |
         sed 's/.*\("loss_hash":"[0-9a-f]*"\).*\("state_hash":"[0-9a-f]*"\).*/\1 \2/; s/"//g' | sort -u
+}
+
+# same_losses KIND: whether all runs of this kind have had the same losses; states of ranks that share experts are others
+# than those of ranks with all.
+same_losses() {
+    found=$(hashes_of "$1" | cut -d ' ' -f 1 | sort -u | grep -c . || true)
+    runs=$(grep -c "\"step\":\"$1\"" "$results/runs.jsonl" || true)
+    outcome=passed
+    if [ "$found" -gt 1 ]; then
+        outcome=failed
+    elif [ "$runs" -lt 2 ]; then
+        outcome=${late:-failed}
+    fi
+    note "same-losses-$1" "$outcome" 0 "$runs runs, $found different results"
 }
 
 # same_hashes KIND: whether all runs of this kind have learnt the same, and layers have moved in one.

@@ -3,16 +3,20 @@
 /// plain C learns; and where a kernel or a communicator of NCCL fails, all ranks end soon, with one
 /// message that names a rank, and of a communicator what it was doing.
 ///
-/// usage: gpu_test_streams [COUNT [FIRST_SEED]]
+/// usage: gpu_test_streams [COUNT [FIRST_SEED [experts]]], the last for replicas that share experts
 #include "tests/gpu/emulation/emulation.h"
 
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/cuda/kernels_cuda_open.h"
+#include "exec/model/expert_exchange.h"
 #include "exec/run/execution.h"
 #include "exec/training/training_device.h"
+#include "exec/training/training_device_parts.h"
 #include "exec/transport/transport_nccl.h"
+#include "tests/exec/world_group.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +33,9 @@ enum {
 };
 static const double limit_s = 20;
 
-static int broken_count; // seeds in which a communicator failed
-static int named_count;  // of them, in which it was named
+static bool shares_experts; // replicas of every case
+static int broken_count;    // seeds in which a communicator failed
+static int named_count;     // of them, in which it was named
 
 typedef struct drawn_plan {
     int rank_count;
@@ -42,9 +47,11 @@ typedef struct drawn_case {
     exec_mechanism mechanism;
     exec_exit_measure measure; // of early exit
     exec_backend backend;
-    bool is_llama, is_over_nccl, runs_ahead;
+    bool is_llama, is_over_nccl, runs_ahead, hands_over;
     const bal_schedule_family *family;
     int rank_count, replica_count, chunk_count, microbatch_count;
+    int expert_parallel, expert_count; // 0: as the model has
+    exec_clock clock;
     bal_reduction_overlap overlap;
     drawn_plan plans[PLANS_MAX]; // in force from iterations 0, 1 and 2 on
     int failing_task;            // 0: none
@@ -55,6 +62,7 @@ typedef struct drawn_case {
 typedef struct learnt {
     double loss[ITERATIONS], norm[ITERATIONS];
     uint64_t state_hash;
+    uint64_t load_hash; // of what the mechanism has counted, where others share experts
 } learnt;
 
 typedef struct running {
@@ -64,6 +72,8 @@ typedef struct running {
     arena *memory;
     bal_training_result result;
     learnt learnt;
+    int64_t exchange_ns;   // of all F
+    bool has_odd_exchange; // one is not within its F
 } running;
 
 static exec_training_text text;
@@ -94,6 +104,22 @@ static void draw_plan(rng *random, const drawn_case *of, drawn_plan *plan)
     }
 }
 
+/// Makes replicas share experts, all of them or groups.
+static void draw_sharing(rng *random, drawn_case *drawn)
+{
+    drawn->mechanism = EXEC_MOE;
+    drawn->rank_count = 1 + pick(random, RANKS_MAX / 2);
+    drawn->expert_parallel = 2 + pick(random, RANKS_MAX / drawn->rank_count - 1);
+    drawn->expert_count = 2 * drawn->expert_parallel;
+    drawn->hands_over = pick(random, 4) > 0;
+    drawn->replica_count =
+        drawn->expert_parallel *
+        (1 + pick(random, RANKS_MAX / drawn->rank_count / drawn->expert_parallel));
+    if (pick(random, 4) > 0) return;
+    drawn->clock = EXEC_CLOCK_NOMINAL;
+    drawn->runs_ahead = false;
+}
+
 static drawn_case draw_case(uint64_t seed)
 {
     rng random = rng_init(seed, 0);
@@ -106,14 +132,18 @@ static drawn_case draw_case(uint64_t seed)
                         .is_over_nccl = pick(&random, 3) > 0,
                         .runs_ahead = pick(&random, 2) == 0,
                         .rank_count = 2 + pick(&random, RANKS_MAX - 1),
-                        .replica_count = 1};
+                        .replica_count = 1,
+                        .expert_parallel = 1,
+                        .hands_over = true,
+                        .clock = EXEC_CLOCK_REAL};
+    if (shares_experts) draw_sharing(&random, &drawn);
     do {
         drawn.family = &families[pick(&random, family_count)];
         drawn.microbatch_count = drawn.rank_count * (1 + pick(&random, 2));
     } while (drawn.family->placement == BAL_PLACEMENT_BIDIRECTIONAL ||
              !bal_schedule_takes(drawn.family, drawn.rank_count, drawn.microbatch_count));
     drawn.chunk_count = bal_schedule_chunk_count(drawn.family, 0);
-    drawn.replica_count += pick(&random, RANKS_MAX / drawn.rank_count);
+    if (!shares_experts) drawn.replica_count += pick(&random, RANKS_MAX / drawn.rank_count);
     for (int index = 0; index < PLANS_MAX; index++) {
         drawn_plan *plan = &drawn.plans[index];
         do {
@@ -121,7 +151,7 @@ static drawn_case draw_case(uint64_t seed)
         } while (!bal_schedule_takes(drawn.family, plan->rank_count, drawn.microbatch_count));
         draw_plan(&random, &drawn, plan);
     }
-    if (drawn.is_over_nccl) drawn.overlap = (bal_reduction_overlap)(seed % 3);
+    if (drawn.is_over_nccl && !shares_experts) drawn.overlap = (bal_reduction_overlap)(seed % 3);
     if (seed % FAILING_EVERY == 0) drawn.failing_task = 1 + pick(&random, 4000);
     if (drawn.is_over_nccl && seed % FAILING_EVERY == FAILING_EVERY / 2) {
         drawn.failing_message = 1 + pick(&random, 400);
@@ -166,6 +196,19 @@ static exec_model model_of(exec_mechanism mechanism, exec_exit_measure measure, 
     return model;
 }
 
+static void note_exchanges(running *run, const exec_measured *measured)
+{
+    for (int replica = 0; replica < measured->played->replica_count; replica++) {
+        const bal_layer_costs *layers = &measured->played->replicas[replica];
+        for (int at = 0; at < layers->layer_count * layers->microbatch_count; at++) {
+            const int64_t exchange_ns = measured->exchange_ns[replica][at];
+            run->exchange_ns += exchange_ns;
+            if (exchange_ns >= 0 && exchange_ns <= layers->forward_ns[at]) continue;
+            run->has_odd_exchange = true;
+        }
+    }
+}
+
 static status note_iteration(void *context, const exec_measured *measured, error_message *err)
 {
     (void)err;
@@ -173,7 +216,25 @@ static status note_iteration(void *context, const exec_measured *measured, error
     run->learnt.loss[measured->record->iteration] = measured->loss;
     run->learnt.norm[measured->record->iteration] = measured->gradient_norm;
     run->learnt.state_hash = measured->state_hash;
+    note_exchanges(run, measured);
+    const int64_t loads = (int64_t)measured->played->replicas[0].layer_count *
+                          measured->played->replicas[0].microbatch_count * measured->load_columns;
+    for (int64_t at = 0; run->of->expert_parallel > 1 && at < loads; at++) {
+        run->learnt.load_hash = run->learnt.load_hash * 31 + (uint64_t)measured->load_count[at];
+    }
     return STATUS_OK;
+}
+
+/// How often hosts have waited for GPUs within ops.
+static atomic_int waits_in_ops;
+
+static status play_counted(exec_device *device, const exec_step *step, const exec_payload *input,
+                           exec_payload *output, int64_t *duration_ns, error_message *err)
+{
+    const int before = gpu_emulation_wait_count();
+    const status result = exec_learner_play(device, step, input, output, duration_ns, err);
+    atomic_fetch_add(&waits_in_ops, gpu_emulation_wait_count() - before);
+    return result;
 }
 
 static status make_device(void *context, int world_rank, exec_device **out, error_message *err)
@@ -185,15 +246,20 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
                                     .text = &text,
                                     .backend = of->backend,
                                     .replica_rank_count = of->rank_count,
-                                    .hands_over_memory = true,
-                                    .runs_ahead = of->runs_ahead};
+                                    .hands_over_memory = of->hands_over || of->is_over_nccl,
+                                    .runs_ahead = of->runs_ahead,
+                                    .counts_cpu_time = of->clock == EXEC_CLOCK_NOMINAL};
     if (of->backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);
     }
     exec_kernels *kernels = NULL;
     TRY(exec_cuda_kernels_open(EXEC_CUDA_FP32, of->is_over_nccl ? 0 : world_rank,
                                of->is_over_nccl ? 1 : ranks, &kernels, err));
+    static _Thread_local exec_device_table counting;
     *out = exec_training_device_create_over(&options, world_rank, kernels);
+    counting = *(*out)->table;
+    counting.play = play_counted;
+    (*out)->table = &counting;
     return STATUS_OK;
 }
 
@@ -240,13 +306,15 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
     *run = (running){.of = of,
                      .model = model_of(of->mechanism, of->measure, of->is_llama),
                      .memory = arena_create(1 << 14)};
+    if (of->expert_count > 0) run->model.moe.expert_count = of->expert_count;
+    run->model.moe.expert_parallel = of->expert_parallel;
     run->training = (exec_training){.training = &training,
                                     .plan = &start,
                                     .forced = forced,
                                     .forced_count = of->rank_count > 1 ? PLANS_MAX - 1 : 0,
                                     .layer_count = LAYERS,
                                     .devices = {.context = run, .create = make_device},
-                                    .clock = EXEC_CLOCK_REAL,
+                                    .clock = of->clock,
                                     .listener = &listener};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = of->rank_count * of->replica_count;
@@ -263,9 +331,9 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
 static const learnt *expected_of(const drawn_case *of)
 {
     static learnt kept[EXEC_MECHANISM_COUNT][EXEC_EXIT_MEASURE_COUNT][2][RANKS_MAX + 1]
-                      [MICROBATCHES_MAX + 1];
-    learnt *expected =
-        &kept[of->mechanism][of->measure][of->is_llama][of->replica_count][of->microbatch_count];
+                      [RANKS_MAX + 1][MICROBATCHES_MAX + 1];
+    learnt *expected = &kept[of->mechanism][of->measure][of->is_llama][of->replica_count]
+                            [of->expert_parallel][of->microbatch_count];
     drawn_case plain = *of;
     running run;
     int abandoned = 0;
@@ -274,6 +342,7 @@ static const learnt *expected_of(const drawn_case *of)
     plain.backend = EXEC_BACKEND_CPU;
     plain.is_over_nccl = plain.runs_ahead = false;
     plain.overlap = BAL_REDUCTION_EXPOSED;
+    plain.clock = EXEC_CLOCK_REAL;
     plain.family = bal_schedule_family_find("1f1b");
     plain.rank_count = plain.chunk_count = 1;
     plain.plans[0] = (drawn_plan){.rank_count = 1, .first_layer = {0, LAYERS}};
@@ -294,17 +363,17 @@ static double seconds(void)
 
 static void describe(uint64_t seed, const drawn_case *of)
 {
-    printf("seed %llu: %s (%s), %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s, "
-           "overlap %s: ",
-           (unsigned long long)seed, exec_mechanism_names[of->mechanism],
-           exec_exit_measure_names[of->measure], of->family->name,
-           of->is_over_nccl ? "nccl" : "parts", of->replica_count, of->rank_count,
-           of->plans[1].rank_count, of->plans[2].rank_count, of->microbatch_count,
-           of->runs_ahead ? ", ahead" : "",
-           of->failing_task > 0      ? ", a kernel fails"
-           : of->failing_message > 0 ? ", a communicator fails"
-                                     : "",
-           bal_reduction_overlap_names[of->overlap]);
+    printf(
+        "seed %llu: %s (%s), %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s, "
+        "overlap %s, experts on %d, clock %s: ",
+        (unsigned long long)seed, exec_mechanism_names[of->mechanism],
+        exec_exit_measure_names[of->measure], of->family->name, of->is_over_nccl ? "nccl" : "parts",
+        of->replica_count, of->rank_count, of->plans[1].rank_count, of->plans[2].rank_count,
+        of->microbatch_count, of->runs_ahead ? ", ahead" : "",
+        of->failing_task > 0      ? ", a kernel fails"
+        : of->failing_message > 0 ? ", a communicator fails"
+                                  : "",
+        bal_reduction_overlap_names[of->overlap], of->expert_parallel, exec_clock_names[of->clock]);
 }
 
 /// One case; a rank that hangs keeps its thread, so that nothing can follow.
@@ -343,6 +412,9 @@ static int try_seed(uint64_t seed)
         wrong = "the run has failed";
     } else if (!has_failed && memcmp(&run.learnt, expected, sizeof *expected) != 0) {
         wrong = "other bits than on one rank";
+    } else if (!has_failed &&
+               (run.has_odd_exchange || (run.exchange_ns > 0) != (drawn.expert_parallel > 1))) {
+        wrong = "exchanges are not a part of F";
     } else if (lasted_s > limit_s) {
         wrong = "it took too long";
     }
@@ -500,10 +572,101 @@ static int mechanisms_do_not_wait(void)
     return failures;
 }
 
+/// Where replicas share experts, the host waits once in each F of a block, for the router's counts,
+/// and once more in B where that computes F again: over NCCL, and on parts of a GPU.
+static int ops_wait_for_counts(bool is_over_nccl, bool is_llama)
+{
+    enum { SHARING = 2, MICROBATCHES = 1, BLOCKS = LAYERS - 2 };
+    const gpu_emulation behaviour = {.seed = 1,
+                                     .device_count = is_over_nccl ? RANKS_MAX : 1,
+                                     .eagerness = 50,
+                                     .guards_memory = !is_llama};
+    const drawn_case shared = {.mechanism = EXEC_MOE,
+                               .backend = EXEC_BACKEND_CUDA_FP32,
+                               .is_llama = is_llama,
+                               .is_over_nccl = is_over_nccl,
+                               .hands_over = true,
+                               .runs_ahead = true,
+                               .family = bal_schedule_family_find("1f1b"),
+                               .rank_count = 1,
+                               .replica_count = SHARING,
+                               .chunk_count = 1,
+                               .microbatch_count = MICROBATCHES,
+                               .expert_parallel = SHARING,
+                               .expert_count = 2 * SHARING,
+                               .plans = {{.rank_count = 1, .first_layer = {0, LAYERS}}},
+                               .clock = EXEC_CLOCK_REAL};
+    const int expected = (is_llama ? 2 : 1) * ITERATIONS * MICROBATCHES * SHARING * BLOCKS;
+    running run;
+    int abandoned = 0;
+    error_message err = {.code = STATUS_OK};
+    atomic_store(&waits_in_ops, 0);
+    gpu_emulation_begin(&behaviour);
+    const status result = execute(&shared, &run, &abandoned, &err);
+    const int waited = atomic_load(&waits_in_ops);
+    if (result == STATUS_OK && waited == expected) return 0;
+    printf("experts on %d ranks: the host waits %d times within ops, not %d (%s)\n", SHARING,
+           waited, expected, err.message);
+    return 1;
+}
+
+enum { LATE_NS = 1000000000 };
+
+/// Two ranks exchange rows in an op that begins later on the second, by the nominal clock.
+static status exchange_late(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    int64_t *op_ns = context;
+    const int first[] = {0, 1, 2};
+    int ranks[2], sequence, *rows = NULL;
+    const exec_group replicas = world_group(endpoint, ranks, &sequence);
+    const exec_device device = {.op_begin_ns = endpoint->rank * (int64_t)LATE_NS};
+    exec_kernels *kernels = NULL;
+    TRY(exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, err));
+    arena *memory = arena_create(1 << 10);
+    exec_stopwatch watch = exec_stopwatch_of(kernels, CLOCK_MONOTONIC, 8, 1, memory);
+    exec_expert_exchange exchange =
+        exec_expert_exchange_of(2, endpoint->rank, &watch, &device, true, false);
+    rows = kernels->table->allocate(kernels, 4 * sizeof *rows);
+    status result = exec_expert_exchange_begin(&exchange, &replicas, err);
+    if (result == STATUS_OK) result = exec_stopwatch_begin(&watch, err);
+    exec_stopwatch_begin_op(&watch);
+    if (result == STATUS_OK) {
+        result = exec_expert_exchange_rows(&exchange, 1, sizeof *rows, first, rows, first, rows + 2,
+                                           err);
+    }
+    exec_stopwatch_lap(&watch, NULL, NULL);
+    exec_stopwatch_end_op(&watch);
+    if (result == STATUS_OK) result = exec_stopwatch_settle(&watch, 0, err);
+    op_ns[endpoint->rank] =
+        exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0);
+    exec_expert_exchange_free(&exchange);
+    arena_destroy(memory);
+    kernels->table->release(kernels, rows);
+    kernels->table->close(kernels);
+    return result;
+}
+
+/// Also where no host waits for rows: over NCCL.
+static int rows_wait_for_the_last(void)
+{
+    const gpu_emulation behaviour = {.seed = 1, .device_count = 2};
+    exec_transport_options options = exec_transport_options_default();
+    int64_t op_ns[2] = {0};
+    error_message err = {.code = STATUS_OK};
+    options.rank_count = 2;
+    gpu_emulation_begin(&behaviour);
+    const status result = exec_nccl_run_over("local", &options, exchange_late, op_ns, &err);
+    if (result == STATUS_OK && op_ns[0] >= LATE_NS && op_ns[1] < LATE_NS) return 0;
+    printf("exchanges of rows take %lld and %lld ns by the nominal clock (%s)\n",
+           (long long)op_ns[0], (long long)op_ns[1], err.message);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const int count = argc > 1 ? atoi(argv[1]) : 100;
     const int first = argc > 2 ? atoi(argv[2]) : 1;
+    shares_experts = argc > 3;
     int failures = 0;
     error_message err = {.code = STATUS_OK};
     const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
@@ -514,6 +677,10 @@ int main(int argc, char **argv)
     failures += begin_waits_for_what_it_queued();
     failures += a_move_waits_once();
     failures += mechanisms_do_not_wait();
+    if (shares_experts) {
+        failures += ops_wait_for_counts(true, false) + ops_wait_for_counts(false, true);
+        failures += rows_wait_for_the_last();
+    }
     for (int seed = first; seed < first + count; seed++) {
         failures += try_seed((uint64_t)seed);
     }

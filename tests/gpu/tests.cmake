@@ -96,15 +96,16 @@ if(TARGET gpu_quick_emulation)
     target_link_libraries(gpu_${name} PRIVATE gpu_quick_emulation)
     set_target_properties(gpu_${name} PROPERTIES LINKER_LANGUAGE CXX)
   endfunction()
-  # add_seeds(<name> <program> <count> <first>)
+  # add_seeds(<name> <program> <count> <first> [experts])
   function(add_seeds name program count first)
-    add_test(NAME gpu/emulation/${name} COMMAND gpu_${program} ${count} ${first}
+    add_test(NAME gpu/emulation/${name} COMMAND gpu_${program} ${count} ${first} ${ARGN}
              WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     set_tests_properties(gpu/emulation/${name} PROPERTIES LABELS "exec;gpu-emulation" TIMEOUT 600)
   endfunction()
   add_streams_test(test_streams)
   add_seeds(test_streams test_streams 500 1)
   add_seeds(test_streams_more test_streams 500 501)
+  add_seeds(test_streams_experts test_streams 100 1 experts)
   # One lane for each direction, as it once was: it must be found to stand still, and nothing else may go wrong.
   add_streams_test(test_shared_lanes ${CMAKE_CURRENT_SOURCE_DIR}/gpu/shared_lanes)
   add_seeds(test_shared_lanes test_shared_lanes 10 18)

@@ -114,8 +114,17 @@ several 1 4
 several 2 2
 grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'messages between GPUs'
 grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'
+grep -q '"step":"same-losses-shared".*"outcome":"passed".*"3 runs' "$work/several/results.jsonl" || fail 'shared experts'
 
 # Links between GPUs, as `dynmo probe` measures them: 3 ranks have 3, each of 8 sizes from 64 bytes to 1 MiB.
 "$work/bin/dynmo" probe --device cuda --transport nccl --ranks 3 --hardware cpu-core --model gpt-bytes --tokens 16 \
     --seconds 0.001 --bytes 4194304 --precision fp32 --json >"$work/said" 2>&1 || fail 'links over NCCL'
 [ "$(grep -o '"name":"message"' "$work/said" | wc -l)" -eq 24 ] || fail 'not 3 pairs x 8 sizes over NCCL'
+
+# Ranks that share experts, by the nominal clock: the simulator has their ops at the same nanoseconds.
+root=$(dirname "$run_all")/../..
+sed "s|../../..|$root|; s/\"stages\": 1/\"stages\": 2/; s/\"iterations\": 20/\"iterations\": 2/; s/128/16/g; s/448/16/; s/\"num_attention_heads\": 8/\"num_attention_heads\": 2/" \
+    "$root/models/studies/run/shared-experts.json" >"$work/shared.json"
+"$work/bin/dynmo" run "$work/shared.json" --device cuda --precision fp32 --transport nccl --clock nominal --json \
+    >"$work/said" 2>&1 || fail 'shared experts by the nominal clock'
+grep -q '"experts":{"ranks":2,.*"different_ops":0,' "$work/said" || fail 'other ops than the simulator has'

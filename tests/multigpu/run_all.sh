@@ -2,7 +2,7 @@
 # Usage: sh tests/multigpu/run_all.sh RESULTS [BIN] [--stage N]... [--within SECONDS]
 # What only several GPUs can settle, on a node of 2 to 8 of them, in two stages of at most 8 minutes each; all, or
 # the one that is named. It has not run on such a node yet.
-#   1  NCCL between the GPUs, and the same bits whatever the number of ranks
+#   1  NCCL between the GPUs, and the same bits whatever the number of ranks, also of those that share experts
 #   2  what the simulator says beside what happens, for every balancer, also with two replicas
 # A process for each GPU where there is an mpirun (Open MPI), else one process with a thread for each; MPIRUN= takes
 # the second. Needs NCCL 2.18 or later, and what tests/gpu/run_all.sh needs, which is to be run first on
@@ -26,9 +26,9 @@ under() { [ -z "$mpirun" ] || echo "$mpirun -n $1"; }
 # An odd number of layers: an even split of 24 over 2 stages would be that by parameters too, and none would move.
 model=${MODEL:-'25 2048 16 2048 4 16 12'}
 
-# played KIND NAME STAGES REPLICAS ROW [MECHANISM]: a study over NCCL, one rank per GPU.
+# played KIND NAME STAGES REPLICAS ROW [MECHANISM [RANKS]]: a study over NCCL, one rank per GPU.
 played() {
-    write_study multi "$2" "$3" zb-h1 "$5" "${6:-}"
+    write_study "$model_kind" "$2" "$3" zb-h1 "$5" "${6:-}" "${7:-1}"
     launcher=$(under $(($3 * $4)))
     run_study "$1" 60 "$2-$3-zb-h1" $computes --transport nccl --data-parallel "$4" --tolerance "$tolerance"
 }
@@ -37,18 +37,25 @@ stage_1() {
     export GPUS="$gpus"
     step messages 90 $(under "$gpus") "$bin/multigpu_test_messages"
     write_model multi "$model"
-    stages=2 tolerance=0
+    write_mixtral shared multi
+    stages=2 tolerance=0 model_kind=multi
     while [ "$stages" -le "$gpus" ]; do
         played bits even "$stages" 1 '{"balancer":"even"}'
         stages=$((stages * 2))
     done
     played bits moving 2 1 '{"balancer":"parameters","policy":"every:2"}'
     same_hashes bits
+    model_kind=shared
+    played shared even 1 2 '{"balancer":"even"}' moe
+    played shared even 1 2 '{"balancer":"even"}' moe 2
+    if [ "$gpus" -ge 4 ]; then played shared even 2 2 '{"balancer":"even"}' moe 2; fi
+    same_losses shared
 }
 
 stage_2() {
     write_model multi "$model"
-    stages=2
+    write_mixtral shared multi
+    stages=2 model_kind=multi
     while [ "$stages" -le "$gpus" ]; do
         tolerance=${TOLERANCE:-0.03}
         played agreement even "$stages" 1 '{"balancer":"even"}'
@@ -60,6 +67,8 @@ stage_2() {
     done
     if [ "$gpus" -ge 4 ]; then
         played replicas replicas $((gpus / 2)) 2 '{"balancer":"partition","policy":"every:3"}' mod
+        model_kind=shared
+        played replicas experts $((gpus / 2)) 2 '{"balancer":"even"}' moe 2
     fi
 }
 

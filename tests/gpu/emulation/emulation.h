@@ -34,7 +34,7 @@ void gpu_emulation_begin(const gpu_emulation *behaviour);
 int gpu_emulation_task_count(void);
 /// Kernels of NCCL that have begun since then.
 int gpu_emulation_message_count(void);
-/// How often a thread of the host has waited for a device since then.
+/// How often this thread of the host has waited for a device since then.
 int gpu_emulation_wait_count(void);
 /// Enqueues work(argument) with a copy of the argument.
 cudaError_t gpu_emulation_enqueue(cudaStream_t stream, void (*work)(const void *argument),
@@ -60,6 +60,8 @@ unsigned draw(unsigned below);
 
 /// With the lock held.
 void push(cudaStream_t stream, task next);
+/// Lets whoever runs touch guarded memory, or nobody. With the lock held.
+void open_memory(bool is_open);
 /// A kernel or a copy: what may fail, and is not run on a device that has failed.
 cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work);
 

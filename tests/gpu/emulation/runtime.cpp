@@ -42,7 +42,8 @@ static std::vector<CUstream_st *> streams;
 static std::map<const void *, size_t> sizes;         // of device memory
 static std::map<const void *, size_t> allowed_bytes; // of shared memory, of a kernel
 static uint64_t random_state = 1;
-static int task_count, wait_count;
+static int task_count;
+static thread_local int wait_count;
 static char
     *guarded; // [GUARDED_BYTES] handed out in order, never again; NULL: memory is not guarded
 static size_t guarded_count;
@@ -61,8 +62,7 @@ unsigned draw(unsigned below)
     return (unsigned)(random_state >> 33) % below;
 }
 
-/// Lets whoever runs touch guarded memory, or nobody.
-static void open_memory(bool is_open)
+void open_memory(bool is_open)
 {
     const int access = is_open ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (guarded != NULL && mprotect(guarded, guarded_count, access) != 0) abort();
@@ -250,11 +250,15 @@ static void *take_guarded(size_t bytes)
 static cudaError_t allocate(void **memory, size_t bytes)
 {
     if (bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
-    void *allocated =
-        guarded != NULL ? take_guarded(bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
+    void *allocated = NULL;
+    change([&] {
+        allocated =
+            guarded != NULL ? take_guarded(bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
+        if (allocated == NULL) return;
+        poison(allocated, bytes);
+        sizes[allocated] = bytes;
+    });
     if (allocated == NULL) return cudaErrorMemoryAllocation;
-    poison(allocated, bytes);
-    change([&] { sizes[allocated] = bytes; });
     *memory = allocated;
     return failure_now();
 }

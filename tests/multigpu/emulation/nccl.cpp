@@ -172,12 +172,24 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *state)
     return ncclSuccess;
 }
 
+/// Its kernels end, and nobody reads or writes the memory that they were at: partners that are not
+/// aborted too wait for ever.
+static void end(ncclComm_t communicator)
+{
+    communicator->is_aborted = true;
+    communicator->jobs.clear();
+    if (communicator->shared == nullptr) return;
+    for (auto &way : communicator->shared->sends) {
+        if (way.first.first == communicator->rank) way.second.clear();
+    }
+    for (auto &way : communicator->shared->receives) {
+        if (way.first.second == communicator->rank) way.second.clear();
+    }
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t communicator)
 {
-    gpu::change([&] {
-        communicator->is_aborted = true;
-        communicator->jobs.clear();
-    });
+    gpu::change([&] { end(communicator); });
     return ncclSuccess; // kernels may still look at it
 }
 
@@ -187,7 +199,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator)
         fprintf(stderr, "emulated NCCL: a communicator is destroyed with calls in progress\n");
         abort();
     }
-    return ncclCommAbort(communicator);
+    gpu::change([&] { communicator->is_aborted = true; });
+    return ncclSuccess;
 }
 
 /// Gives what is sent to what receives it, in the order of the pair.
@@ -202,7 +215,9 @@ static void match(board &all, std::pair<int, int> way)
             abort();
         }
         const char *from = sent->sent_early.empty() ? sent->memory : sent->sent_early.data();
+        gpu::open_memory(true);
         memcpy(received->memory, from, sent->bytes);
+        gpu::open_memory(false);
         sent->is_done = received->is_done = true;
         sends.pop_front();
         receives.pop_front();
@@ -214,7 +229,9 @@ static void begin(board &all, const message_ptr &one)
     const std::pair<int, int> way(one->from, one->to);
     one->is_at_it = true;
     if (one->is_send && one->bytes <= gpu::behaviour.eager_bytes) {
+        gpu::open_memory(true);
         one->sent_early.assign(one->memory, one->memory + one->bytes);
+        gpu::open_memory(false);
         one->is_done = true;
     }
     (one->is_send ? all.sends : all.receives)[way].push_back(one);
