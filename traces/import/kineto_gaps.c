@@ -80,6 +80,7 @@ static int compare_iterations(const void *a, const void *b)
 int trace_recording_place(const trace_recording *recording, int iteration)
 {
     const trace_iteration_time key = {.iteration = iteration};
+    if (recording->iteration_count == 0) return -1;
     const trace_iteration_time *found =
         bsearch(&key, recording->iterations, (size_t)recording->iteration_count, sizeof key,
                 compare_iterations);
