@@ -409,6 +409,7 @@ static const char *shortest_beginning(const char *word, const char *const *names
 const char *text_nearest(const char *word, const char *const *names, int name_count)
 {
     const char *nearest = NULL;
+    const char *begun = shortest_beginning(word, names, name_count);
     int nearest_distance = (int)strlen(word) / 3 + 1;
     for (int name = 0; name < name_count; name++) {
         const int distance = edit_distance(word, names[name]);
@@ -417,7 +418,7 @@ const char *text_nearest(const char *word, const char *const *names, int name_co
             nearest_distance = distance;
         }
     }
-    return nearest != NULL ? nearest : shortest_beginning(word, names, name_count);
+    return begun != NULL ? begun : nearest;
 }
 
 const char *text_suggestion(const char *word, const char *const *names, int name_count,

@@ -80,8 +80,8 @@ text_words text_size(int64_t bytes);                    ///< with a binary unit:
 /// The index of a word among names; name_count: it is none of them.
 int text_find(const char *word, const char *const *names, int name_count);
 
-/// The name in names that is closest to word, or the shortest that begins with it; NULL if none is
-/// close (more than a third of the letters differ) or begins so.
+/// The shortest name in names that begins with word, or the one that is closest to it; NULL if none
+/// begins so or is close (more than a third of the letters differ).
 const char *text_nearest(const char *word, const char *const *names, int name_count);
 
 enum { TEXT_SUGGESTION_BYTES = 200 };

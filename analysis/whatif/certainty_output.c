@@ -123,10 +123,9 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
         " (seed %" PRIu64
         ") at the best %d points that differ and the study as written. 9 of 10 draws lie "
         "between low and high, their median comes before; `behind` is the difference to "
-        "the first point in the same draw; `fits in` is how likely its memory is enough, by "
-        "the peaks of published runs. Points of one group cannot "
-        "be told apart: 9 of 10 draws of their difference "
-        "hold 0.",
+        "the first point of this table, the best in the mean of the draws, in the same draw; "
+        "`fits in` is how likely its memory is enough, by the peaks of published runs. Points of "
+        "a group cannot be told from its first: 9 of 10 draws of their difference hold 0.",
         uncertainty->seed, uncertainty->point_count);
     if (certainty->beyond_count > 0) {
         text_format(&words, " %d of %d points are on machines that no measured run used.",

@@ -3,6 +3,7 @@
 #include "base/json.h"
 
 #include <assert.h>
+#include <gsl/gsl_cdf.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -197,9 +198,11 @@ static int tied_count(const ana_whatif *study, const ana_certainty *certainty)
     return tied > 0 ? tied : 0;
 }
 
-/// Of measured times to predicted ones, what 95 % of runs by PyTorch FSDP of 2023 stayed below
-/// (analysis/validate/README.md, llm-foundry). No bar holds it: a study does not know the software.
+/// Of measured times to predicted ones, what 95 % of runs by PyTorch FSDP of 2023 stayed below, and
+/// the first ones of DeepSeek-V3 by NeMo (analysis/validate/README.md, llm-foundry and dgxc-2025).
+/// No bar holds it: a study does not know the software.
 #define OLD_SOFTWARE_RATIO 2.2
+#define NEW_MODEL_RATIO 2.8
 
 static void say_calibration(const ana_correction *calibration, text_buffer *words)
 {
@@ -228,9 +231,25 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
                 100 * (bar->low / best->iteration_ns - 1),
                 100 * (bar->high / best->iteration_ns - 1));
     if (study->is_modelled && (study->calibration == NULL || study->is_beyond_calibration)) {
-        text_format(out, " (older or uncompiled software: up to %.1f times as long)",
-                    OLD_SOFTWARE_RATIO);
+        text_format(out,
+                    " (older or uncompiled software: up to %.1f times as long; experts that a "
+                    "framework has just begun with: %.1f)",
+                    OLD_SOFTWARE_RATIO, NEW_MODEL_RATIO);
     }
+}
+
+/// How likely the best point keeps what was asked for, where it was drawn: its bar is taken to be
+/// log-normal.
+static void say_limit(const ana_sure_point *drawn, ana_bar bar, double limit, const char *what,
+                      text_buffer *out)
+{
+    const double five_to_95 = 3.29; // standard deviations
+    if (drawn == NULL || limit <= 0) return;
+    const ana_error_bar *of = &drawn->bars[bar];
+    const double deviation = log(of->high / of->low) / five_to_95;
+    if (!(of->low > 0) || !isfinite(of->high) || deviation <= 0) return;
+    text_format(out, "By its error bar it keeps the %s with a probability of %.0f %%. ", what,
+                100 * gsl_cdf_gaussian_P(log(limit / of->middle), deviation));
 }
 
 /// What one would launch: it fits with this probability.
@@ -289,6 +308,9 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
                     "alone. ",
                     tied, plural(tied));
     }
+    const ana_sure_point *drawn = drawn_best(study, certainty);
+    say_limit(drawn, ANA_BAR_TRAIN_S, study->deadline_ns / 1e9, "deadline", &words);
+    say_limit(drawn, ANA_BAR_COST, study->budget, "budget", &words);
     say_memory(study, &words);
     if (study->calibration != NULL) {
         say_calibration(study->calibration, &words);

@@ -113,10 +113,10 @@ static status name_best(const cli_arguments *arguments, const bal_plan *plan, st
     if (best.schedule == NULL)
         return error_set(err, made, "%s; it plays no split", refusal.message);
     return error_set(err, made,
-                     "%.300s; Megatron's best is %s with layers%s%s, %s beside %s of this plan "
-                     "(--balancer makespan)",
-                     refusal.message, best.schedule, split.bytes,
-                     best.stage_count > SHOWN_STAGES ? " ..." : "",
+                     "%.300s; Megatron's best is %s with %s and layers%s%s, %s beside %s of this "
+                     "plan (--balancer makespan)",
+                     refusal.message, best.schedule, text_count(best.chunk_count, "chunk").text,
+                     split.bytes, best.stage_count > SHOWN_STAGES ? " ..." : "",
                      text_duration(best.makespan_ns).text, text_duration(best.plan_ns).text);
 }
 

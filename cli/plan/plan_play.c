@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, PPB = 1000000000 };
+enum { ARENA_BLOCK_BYTES = 1 << 20, PPB = 1000000000, CHUNKS_TRIED = 8 };
 
 /// Plays candidate plans for `makespan`.
 typedef struct plan_player {
@@ -139,29 +139,43 @@ static status play_plan(const cli_arguments *arguments, const bal_plan *plan, ar
     return play(&player, &problem.layers, &placed, plan->microbatch_count, makespan_ns, err);
 }
 
+/// Keeps the best split of a schedule with so many chunks per rank if it is the best so far. Where
+/// there is none, as of interleaved-1f1b of microbatches that ranks do not divide, nothing changes.
+static status try_chunks(const cli_arguments *arguments, const bal_plan *plan,
+                         const bal_schedule_family *family, int chunks, arena *memory,
+                         cli_plan_best *best, error_message *err)
+{
+    bal_problem problem;
+    bal_answer answer;
+    error_message why = {0};
+    TRY(read_costs(arguments, plan, chunks, family->placement, memory, &problem, err));
+    if (cli_plan_decide(bal_balancer_find("makespan"), family->name, &problem, memory, &answer,
+                        &why) != STATUS_OK) {
+        return STATUS_OK;
+    }
+    if (best->makespan_ns >= 0 && answer.iteration_ns >= best->makespan_ns) return STATUS_OK;
+    best->schedule = family->name;
+    best->chunk_count = chunks;
+    best->stage_count = problem.stage_count;
+    best->first_layer = answer.first_layer;
+    best->makespan_ns = answer.iteration_ns;
+    return STATUS_OK;
+}
+
 status cli_plan_best_of(const cli_arguments *arguments, const bal_plan *plan,
                         const char *const *schedules, int schedule_count, arena *memory,
                         cli_plan_best *best, error_message *err)
 {
+    const int layers = plan->first_layer[plan->rank_count * plan->chunk_count];
     *best = (cli_plan_best){.makespan_ns = -1};
     TRY(play_plan(arguments, plan, memory, &best->plan_ns, err));
     for (int index = 0; index < schedule_count; index++) {
         const bal_schedule_family *family = bal_schedule_family_find(schedules[index]);
-        const bool fits = bal_schedule_takes_chunks(family, plan->chunk_count);
-        const int chunks = bal_schedule_chunk_count(family, fits ? plan->chunk_count : 0);
-        bal_problem problem;
-        bal_answer answer;
-        error_message why = {0};
-        TRY(read_costs(arguments, plan, chunks, family->placement, memory, &problem, err));
-        if (cli_plan_decide(bal_balancer_find("makespan"), family->name, &problem, memory, &answer,
-                            &why) != STATUS_OK) {
-            continue; // as interleaved-1f1b of microbatches that ranks do not divide
+        for (int chunks = 1; chunks <= CHUNKS_TRIED && plan->rank_count * chunks <= layers;
+             chunks++) {
+            if (!bal_schedule_takes_chunks(family, chunks)) continue;
+            TRY(try_chunks(arguments, plan, family, chunks, memory, best, err));
         }
-        if (best->makespan_ns >= 0 && answer.iteration_ns >= best->makespan_ns) continue;
-        best->schedule = family->name;
-        best->stage_count = problem.stage_count;
-        best->first_layer = answer.first_layer;
-        best->makespan_ns = answer.iteration_ns;
     }
     return STATUS_OK;
 }

@@ -18,14 +18,16 @@ status cli_plan_decide(const bal_balancer *balancer, const char *schedule, bal_p
 
 typedef struct cli_plan_best {
     const char *schedule; // NULL: none of them can be
+    int chunk_count;
     int stage_count;
     const int *first_layer; // [stage_count + 1]
     int64_t makespan_ns;    // of it; -1: none
     int64_t plan_ns;        // of the plan that it stands beside
 } cli_plan_best;
 
-/// The best split by `makespan` under some schedules, beside a plan for as many ranks and
-/// microbatches. Costs are those of --loads or --trace, of which one is given.
+/// The best split by `makespan` under some schedules with up to 8 chunks per rank, beside a plan
+/// for as many ranks and microbatches. Costs are those of --loads or --trace, of which one is
+/// given.
 ///
 /// @param best carved from memory
 /// @return what reading the costs says; STATUS_INVALID: they are of another number of layers

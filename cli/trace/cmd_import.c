@@ -238,6 +238,10 @@ static void write_assumptions(const trace_import *import, const trace_info *info
         text_append(out, "assumed: no stage is the embedding or the head alone (--embedding, "
                          "--head); exports count each as a block\n");
     }
+    if (info->embedding) text_append(out, "layer 0 is the embedding, as given\n");
+    if (info->head) {
+        text_format(out, "layer %d is the head, as given\n", import->layer_count - 1);
+    }
     if (!first->on_device) {
         text_append(out, "device=cpu: no device activity; times are of CPU operators\n");
     }

@@ -78,7 +78,10 @@ static status read_rates(json_value object, model_hardware *hardware, error_mess
     }
     int64_t *const rates = hardware->flop_per_s;
     if (rates[MODEL_DTYPE_TFLOAT32] == 0) rates[MODEL_DTYPE_TFLOAT32] = rates[MODEL_DTYPE_FLOAT32];
-    if (rates[MODEL_DTYPE_MXFLOAT8] == 0) rates[MODEL_DTYPE_MXFLOAT8] = rates[MODEL_DTYPE_FLOAT8];
+    // Scales of blocks came with the 4-bit formats.
+    if (rates[MODEL_DTYPE_MXFLOAT8] == 0 && rates[MODEL_DTYPE_NVFLOAT4] > 0) {
+        rates[MODEL_DTYPE_MXFLOAT8] = rates[MODEL_DTYPE_FLOAT8];
+    }
     return STATUS_OK;
 }
 

@@ -64,7 +64,9 @@ planned blocks.db | grep -q '"num_layers":6,' || fail 'stages are no blocks'
 grep -qx 'assumed: no stage is the embedding or the head alone (--embedding, --head); exports count each as a block' imported ||
     fail "what is assumed of stages: $(cat imported)"
 planned ends.db --embedding --head | grep -q '"num_layers":4,.*"Et\*2|t\*2L"' || fail 'embedding and head are blocks'
-grep -q 'embedding' imported && fail 'what was said is assumed'
+grep -q '^assumed: no stage' imported && fail 'what was said is assumed'
+grep -qx 'layer 0 is the embedding, as given' imported || fail "what was said of stages: $(cat imported)"
+grep -qx 'layer 5 is the head, as given' imported || fail "what was said of stages: $(cat imported)"
 cat >gpt.json <<'EOF'
 {"schema":"dynmo-study/1","trace":"gpt.db","cluster":{"nodes":1,"gpus_per_node":2},
  "pipeline":{"stages":2,"chunks":3,"schedule":"interleaved-zb"},"balancing":[{"balancer":"even"}]}

@@ -158,6 +158,12 @@ refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h10
 refuse 2 '--draws: 5 draws are neither 0 (no error bars) nor in [20, 10000]' plain.json --draws 5
 refuse 2 '--draws: 1000000000 is outside [0, 10000]' plain.json --draws 1000000000
 
+# How likely a deadline is kept is told where the point was drawn.
+study late '' '' ',"uncertainty":{"draws":40}'
+"$dynmo" study late.json --deadline 1000d | tr '\n' ' ' | grep -q 'keeps the deadline with a probability of 100 %' ||
+    fail 'a deadline that is kept'
+"$dynmo" study late.json --deadline 1000d --draws 0 | grep -q 'keeps the deadline' && fail 'a deadline without draws'
+
 # What leaves little memory is told with how likely it fits, and what one would launch instead.
 "$dynmo" study --model llama-3.1-8b --gpu h100-sxm --gpus 8 --global-batch 128 --sequence-length 8192 --draws 0 --top 1 \
     -o near.json >near 2>err || fail "a study of points near the limit: $(cat err)"
