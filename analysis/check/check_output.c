@@ -59,7 +59,9 @@ static void print_table(const ana_check *check, text_buffer *out)
     }
     text_append(out, "  (plan and measured: medians of either side; change: median of the pairs' "
                      "changes, of idle time and of\n  what is outside the pipeline in parts of the "
-                     "iteration, of messages of a microbatch's share of it)\n");
+                     "iteration, of messages of a microbatch's share of it, of ops and\n  work of "
+                     "the planned, or of a twentieth of that share or of the iteration where that "
+                     "is longer)\n");
     if (hidden > 0) {
         text_format(out, "  and %d that differ less than the one shown of their kind\n", hidden);
     }

@@ -260,6 +260,11 @@ recorded 3 0,2,3 30 1
 recorded 4:9 0,1,3 40 1
 recorded 0:4 0,1,3 36 2
 refuse 2 't.db: no iteration in [5, 9] was sampled' --trace t.db --iterations 5:9 --stages 2 --balancer partition
+# Of a pipeline of which the files of one rank were imported nothing is planned.
+printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n3,0,F,10\n3,3,F,30\n' >half.csv
+"$dynmo" import csv half.csv -o half.db >/dev/null 2>&1 || fail 'import of half a trace'
+refuse 2 'half.db: 2 of 4 layers have no time in any pass, layer 1 first: import the files of all ranks' \
+    --trace half.db --stages 2 --balancer partition
 refuse 1 'absent.db: No such file or directory' --trace absent.db --stages 2 --balancer partition
 refuse 2 'loads.json: not a SQLite file' --trace loads.json --stages 2 --balancer partition
 
