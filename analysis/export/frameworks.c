@@ -66,10 +66,11 @@ static status check_order(const bal_plan *plan, const char *framework, const cha
     const bool is_its_own = plan->order == NULL && strcmp(plan->schedule, runs) == 0;
     if (is_its_own || how->is_split_only) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
-                     "%s%s: %s runs %s alone; plan for that (--schedule %s), or give --split-only "
-                     "for the layers of the stages alone",
+                     "%s%s: with %s a rank %s runs %s in its own order; plan for that (--schedule "
+                     "%s), or give --split-only for the layers of the stages alone",
                      plan->order != NULL ? "an order of its own, schedule " : "schedule ",
-                     plan->schedule, framework, runs, runs);
+                     plan->schedule, text_count(plan->chunk_count, "chunk").text, framework, runs,
+                     runs);
 }
 
 /// Comment lines that say what the plan is, and what of it the file cannot say.

@@ -96,10 +96,10 @@ PIPELINE_ARGS=(
     --pipeline-model-parallel-size 3
     --pipeline-model-parallel-layout '"'Et*2||t*2L'"'
 )' empty.json --split-only
-refuse 2 'empty.json: schedule zb-h1: Megatron runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+refuse 2 'empty.json: schedule zb-h1: with 1 chunk a rank Megatron runs 1f1b in its own order; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
     empty.json
 printf '%s' '{"schema":"dynmo-plan/1","first_layer":[0,4,8],"chunks":1,"placement":"interleaved","schedule":"1f1b","microbatches":2,"stage_ranks":[0,1],"data_parallel":1,"embedding":true,"head":true,"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >ordered.json
-refuse 2 'ordered.json: an order of its own, schedule 1f1b: Megatron runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+refuse 2 'ordered.json: an order of its own, schedule 1f1b: with 1 chunk a rank Megatron runs 1f1b in its own order; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
     ordered.json
 refuse 2 'v.json: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 2; plan for 1f1b or interleaved-1f1b (--schedule), or for another schedule without a V and give --split-only' v.json
 # With what layers cost, the best that Megatron can stands beside what it cannot: as plan finds it under 1f1b (five
@@ -150,7 +150,7 @@ class PlannedPipelineModule(PipelineModule):
 prints '{"num_stages":3,"parts":[0,3,4,7]}' bare.json --specs-before 1 --specs-after 2 --json --split-only
 prints '{"num_stages":3,"parts":[0,3,5,8]}' p.json --json
 refuse 2 'empty.json: stage 1 owns no layer: DeepSpeed trains no stage without parameters' empty.json --split-only
-refuse 2 'bare.json: schedule zb-h1: DeepSpeed runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+refuse 2 'bare.json: schedule zb-h1: with 1 chunk a rank DeepSpeed runs 1f1b in its own order; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
     bare.json
 refuse 2 'chunks.json: chunks 2: DeepSpeed has one stage per rank' chunks.json
 refuse 2 '--specs-before: -1 is outside [0, 1048576]' p.json --specs-before -1
