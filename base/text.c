@@ -408,9 +408,10 @@ static const char *shortest_beginning(const char *word, const char *const *names
 
 const char *text_nearest(const char *word, const char *const *names, int name_count)
 {
-    const char *nearest = NULL;
     const char *begun = shortest_beginning(word, names, name_count);
+    const char *nearest = NULL;
     int nearest_distance = (int)strlen(word) / 3 + 1;
+    if (begun != NULL) return begun;
     for (int name = 0; name < name_count; name++) {
         const int distance = edit_distance(word, names[name]);
         if (distance < nearest_distance) {
@@ -418,7 +419,7 @@ const char *text_nearest(const char *word, const char *const *names, int name_co
             nearest_distance = distance;
         }
     }
-    return begun != NULL ? begun : nearest;
+    return nearest;
 }
 
 const char *text_suggestion(const char *word, const char *const *names, int name_count,

@@ -293,11 +293,13 @@ static status write_flag(const ana_real_runs *runs, int row, ana_real_column col
     static const char *const words[] = {"0", "1", "false", "true"};
     const char *said = ana_real_text(runs, row, column);
     int word = 0;
-    char what[64];
     while (word < 4 && strcasecmp(said, words[word]) != 0)
         word++;
-    snprintf(what, sizeof what, "%s is none of 0, 1, false and true:", ana_real_name(column));
-    if (word == 4 && said[0] != '\0') return refuse(runs, row, err, what, said);
+    if (word == 4 && said[0] != '\0') {
+        char what[64];
+        snprintf(what, sizeof what, "%s is none of 0, 1, false and true:", ana_real_name(column));
+        return refuse(runs, row, err, what, said);
+    }
     json_put_bool(writer, key, word == 4 ? fallback : word % 2 == 1);
     return STATUS_OK;
 }

@@ -112,12 +112,17 @@ static void append_layout(const int *first_block, int stage_count, const ana_lau
     text_append(out, "L");
 }
 
+const char *ana_megatron_schedule(int chunk_count)
+{
+    return chunk_count > 1 ? "interleaved-1f1b" : "1f1b";
+}
+
 static status write_megatron(const bal_plan *plan, int block_count, const char *layout,
                              const ana_launch *launch, text_buffer *out, error_message *err)
 {
     text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" after the "
                      "training script.\n");
-    write_head(plan, plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", out);
+    write_head(plan, ana_megatron_schedule(plan->chunk_count), out);
     text_format(out,
                 "# --global-batch-size is %d * --micro-batch-size * replicas.\n"
                 "PIPELINE_ARGS=(\n"
@@ -157,8 +162,7 @@ static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *me
                          "for another schedule without a V and give --split-only",
                          bal_placement_name(plan->placement), plan->rank_count);
     }
-    TRY(check_order(plan, "Megatron", plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", how,
-                    err));
+    TRY(check_order(plan, "Megatron", ana_megatron_schedule(plan->chunk_count), how, err));
     TRY(find_blocks(plan, memory, &first_block, err));
     *block_count = first_block[stage_count];
     append_layout(first_block, stage_count, how->launch, layout);

@@ -61,6 +61,9 @@ typedef struct ana_export_how {
     const ana_launch *launch; // of a point of a study; NULL: not known
 } ana_export_how;
 
+/// The one schedule that Megatron plays with so many chunks per rank.
+const char *ana_megatron_schedule(int chunk_count);
+
 /// The options of Megatron-LM, as an array of bash: PIPELINE_ARGS=(...).
 ///
 /// A layout has a part per stage, separated by '|', in model order: E for the embedding, t*<n> for

@@ -53,9 +53,7 @@ static void put_difference(ana_table *rows, double ratio)
 /// Probability that a point can be played and fits; memory as played is part of every draw.
 static double fits_of(const ana_certainty *certainty, const ana_sure_point *point)
 {
-    const ana_whatif *study = certainty->study;
-    const double fits = study->is_modelled ? ana_point_fits(&study->points[point->item]) : 1;
-    return fits * (1 - point->ranked.infeasible_ratio);
+    return ana_whatif_fits(certainty->study, point->item) * (1 - point->ranked.infeasible_ratio);
 }
 
 static void put_row(const ana_certainty *certainty, int place, ana_bar bar, ana_table *rows)

@@ -260,7 +260,7 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
 {
     const int64_t *order = study->standing.order;
     const ana_point *best = &study->points[order[0]];
-    const double fits = study->is_modelled ? ana_point_fits(best) : 1;
+    const double fits = ana_whatif_fits(study, order[0]);
     int64_t rank = 0;
     if (fits >= SURE_TO_FIT) return;
     text_format(out,
@@ -269,7 +269,7 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
                 text_size(best->free_bytes).text, text_size(best->peak_memory_bytes).text,
                 100 * fits);
     while (rank < study->standing.comparable_count &&
-           ana_point_fits(&study->points[order[rank]]) < SURE_TO_FIT) {
+           ana_whatif_fits(study, order[rank]) < SURE_TO_FIT) {
         rank++;
     }
     if (rank == study->standing.comparable_count) {

@@ -214,6 +214,11 @@ int64_t ana_whatif_number(const ana_whatif *study, int64_t item)
     return item < study->matrix.point_count ? item : -1;
 }
 
+double ana_whatif_fits(const ana_whatif *study, int64_t item)
+{
+    return study->is_modelled ? ana_point_fits(&study->points[item]) : 1;
+}
+
 void ana_whatif_values(const ana_whatif *study, int64_t item, int *value)
 {
     if (item < study->matrix.point_count) {

@@ -174,6 +174,9 @@ int64_t ana_whatif_number(const ana_whatif *study, int64_t item);
 /// @param value [axis_count] out: index into the axis' values; -1: none of them
 void ana_whatif_values(const ana_whatif *study, int64_t item, int *value);
 
+/// Probability that an item fits in memory, as ana_point_fits; 1 where memory is a trace's.
+double ana_whatif_fits(const ana_whatif *study, int64_t item);
+
 /// The changes of the matrix' base that make the study of an item, in place of what is in out.
 void ana_whatif_changes(const ana_whatif *study, int64_t item, text_buffer *out);
 

@@ -97,7 +97,6 @@ static status export_pytorch(const cli_arguments *arguments, arena *memory, text
 static status name_best(const cli_arguments *arguments, const bal_plan *plan, status made,
                         arena *memory, error_message *err)
 {
-    static const char *const schedules[] = {"1f1b", "interleaved-1f1b"};
     if (made != STATUS_UNSUPPORTED) return made;
     if (!cli_has(arguments, "--loads") && !cli_has(arguments, "--trace")) return made;
     if (cli_has(arguments, "--loads") && cli_has(arguments, "--trace")) {
@@ -106,7 +105,7 @@ static status name_best(const cli_arguments *arguments, const bal_plan *plan, st
     const error_message refusal = *err;
     text_buffer split = {.memory = memory};
     cli_plan_best best;
-    TRY(cli_plan_best_of(arguments, plan, schedules, 2, memory, &best, err));
+    TRY(cli_plan_best_of(arguments, plan, ana_megatron_schedule, memory, &best, err));
     for (int stage = 0; stage < best.stage_count && stage < SHOWN_STAGES; stage++) {
         text_format(&split, " %d", best.first_layer[stage + 1] - best.first_layer[stage]);
     }

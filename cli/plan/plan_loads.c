@@ -123,7 +123,7 @@ static status read_current(json_value root, arena *memory, bal_problem *problem,
     return STATUS_OK;
 }
 
-static bal_problem problem_of(cli_plan_shape shape)
+bal_problem cli_plan_problem_of(cli_plan_shape shape)
 {
     return (bal_problem){.stage_count = shape.rank_count * shape.chunk_count,
                          .chunk_count = shape.chunk_count,
@@ -160,7 +160,7 @@ static status read_root(json_value root, cli_plan_shape shape, arena *memory, ba
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
                          bal_problem *problem, error_message *err)
 {
-    bal_problem made = problem_of(shape);
+    bal_problem made = cli_plan_problem_of(shape);
     TRY(read_root(object, shape, memory, &made, err));
     *problem = made;
     return STATUS_OK;
@@ -173,12 +173,20 @@ static json_value loads_in(json_value root)
     return json_is_object(loads) && json_is_string(json_member(root, "model")) ? loads : root;
 }
 
-status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
-                           bal_problem *problem, error_message *err)
+status cli_plan_loads_open(const char *path, arena *memory, json_value *loads, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    return cli_plan_loads_of(loads_in(json_keep(document, memory)), shape, memory, problem, err);
+    *loads = loads_in(json_keep(document, memory));
+    return STATUS_OK;
+}
+
+status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
+                           bal_problem *problem, error_message *err)
+{
+    json_value loads;
+    TRY(cli_plan_loads_open(path, memory, &loads, err));
+    return cli_plan_loads_of(loads, shape, memory, problem, err);
 }
 
 /// Sums over samples, and room for their means.
@@ -278,7 +286,7 @@ status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_s
                                error_message *err)
 {
     trace_store *store = NULL;
-    bal_problem made = problem_of(shape);
+    bal_problem made = cli_plan_problem_of(shape);
     TRY(trace_store_open_within(path, TRACE_READ, memory, &store, err));
     TRY(mean_costs(store, first, last, memory, &made.layers, sample_count, err));
     *problem = made;

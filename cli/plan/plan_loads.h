@@ -16,6 +16,9 @@ typedef struct cli_plan_shape {
     bal_placement placement;
 } cli_plan_shape;
 
+/// A problem of this shape, without layers, of which nothing is known.
+bal_problem cli_plan_problem_of(cli_plan_shape shape);
+
 /// Reads the object that `dynmo plan --help` shows. Every key but forward_ns may be missing;
 /// missing times are 0, anything else missing is not known.
 ///
@@ -43,7 +46,13 @@ status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_s
                                arena *memory, bal_problem *problem, int *sample_count,
                                error_message *err);
 
-/// The same from an object that is open already.
+/// Opens the file for cli_plan_loads_of, which may then read it for several shapes.
+///
+/// @param loads out: the object, which closes with memory
+/// @return as json_open
+status cli_plan_loads_open(const char *path, arena *memory, json_value *loads, error_message *err);
+
+/// As cli_plan_loads_read, from an object that is open already.
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
                          bal_problem *problem, error_message *err);
 

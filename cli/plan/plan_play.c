@@ -103,34 +103,50 @@ status cli_plan_decide(const bal_balancer *balancer, const char *schedule, bal_p
     return result;
 }
 
-/// What layers cost by --loads or --trace, for ranks like those of a plan.
-static status read_costs(const cli_arguments *arguments, const bal_plan *plan, int chunk_count,
-                         bal_placement placement, arena *memory, bal_problem *problem,
-                         error_message *err)
+/// What layers cost by --loads or --trace, read once for all shapes.
+typedef struct layer_source {
+    json_value loads; // missing: of the trace
+    bal_layer_costs of_trace;
+} layer_source;
+
+static status read_source(const cli_arguments *arguments, arena *memory, layer_source *source,
+                          error_message *err)
+{
+    const char *loads = cli_value(arguments, "--loads");
+    const cli_plan_shape shape = {.rank_count = 1, .chunk_count = 1};
+    bal_problem problem;
+    int sample_count = 0;
+    *source = (layer_source){0};
+    if (loads != NULL) return cli_plan_loads_open(loads, memory, &source->loads, err);
+    TRY(cli_plan_loads_of_trace(cli_value(arguments, "--trace"), 0, TRACE_ITERATIONS_MAX, shape,
+                                memory, &problem, &sample_count, err));
+    source->of_trace = problem.layers;
+    return STATUS_OK;
+}
+
+/// The problem of a source for ranks like those of a plan, with so many chunks each.
+static status pose(const layer_source *source, const bal_plan *plan, int chunk_count,
+                   bal_placement placement, arena *memory, bal_problem *problem, error_message *err)
 {
     const cli_plan_shape shape = {plan->rank_count, chunk_count, placement};
-    const char *loads = cli_value(arguments, "--loads");
+    const bool is_traced = json_is_missing(source->loads);
     const int planned = plan->first_layer[plan->rank_count * plan->chunk_count];
-    int sample_count = 0;
-    if (loads != NULL) {
-        TRY(cli_plan_loads_read(loads, shape, memory, problem, err));
-    } else {
-        TRY(cli_plan_loads_of_trace(cli_value(arguments, "--trace"), 0, TRACE_ITERATIONS_MAX, shape,
-                                    memory, problem, &sample_count, err));
-    }
+    *problem = cli_plan_problem_of(shape);
+    problem->layers = source->of_trace;
+    if (!is_traced) TRY(cli_plan_loads_of(source->loads, shape, memory, problem, err));
     problem->microbatch_count = plan->microbatch_count;
     problem->layers.first_stage_whole = plan->first_stage_whole;
     if (problem->layers.layer_count == planned) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: %d layers, the plan has %d",
-                     loads != NULL ? "--loads" : "--trace", problem->layers.layer_count, planned);
+                     is_traced ? "--trace" : "--loads", problem->layers.layer_count, planned);
 }
 
 /// What the plan itself takes.
-static status play_plan(const cli_arguments *arguments, const bal_plan *plan, arena *memory,
+static status play_plan(const layer_source *source, const bal_plan *plan, arena *memory,
                         int64_t *makespan_ns, error_message *err)
 {
     bal_problem problem;
-    TRY(read_costs(arguments, plan, plan->chunk_count, plan->placement, memory, &problem, err));
+    TRY(pose(source, plan, plan->chunk_count, plan->placement, memory, &problem, err));
     plan_player player = {.problem = &problem,
                           .schedule = plan->schedule,
                           .order = plan->order,
@@ -141,20 +157,20 @@ static status play_plan(const cli_arguments *arguments, const bal_plan *plan, ar
 
 /// Keeps the best split of a schedule with so many chunks per rank if it is the best so far. Where
 /// there is none, as of interleaved-1f1b of microbatches that ranks do not divide, nothing changes.
-static status try_chunks(const cli_arguments *arguments, const bal_plan *plan,
-                         const bal_schedule_family *family, int chunks, arena *memory,
-                         cli_plan_best *best, error_message *err)
+static status try_chunks(const layer_source *source, const bal_plan *plan, const char *schedule,
+                         int chunks, arena *memory, cli_plan_best *best, error_message *err)
 {
     bal_problem problem;
     bal_answer answer;
     error_message why = {0};
-    TRY(read_costs(arguments, plan, chunks, family->placement, memory, &problem, err));
-    if (cli_plan_decide(bal_balancer_find("makespan"), family->name, &problem, memory, &answer,
-                        &why) != STATUS_OK) {
+    TRY(pose(source, plan, chunks, bal_schedule_family_find(schedule)->placement, memory, &problem,
+             err));
+    if (cli_plan_decide(bal_balancer_find("makespan"), schedule, &problem, memory, &answer, &why) !=
+        STATUS_OK) {
         return STATUS_OK;
     }
     if (best->makespan_ns >= 0 && answer.iteration_ns >= best->makespan_ns) return STATUS_OK;
-    best->schedule = family->name;
+    best->schedule = schedule;
     best->chunk_count = chunks;
     best->stage_count = problem.stage_count;
     best->first_layer = answer.first_layer;
@@ -163,19 +179,16 @@ static status try_chunks(const cli_arguments *arguments, const bal_plan *plan,
 }
 
 status cli_plan_best_of(const cli_arguments *arguments, const bal_plan *plan,
-                        const char *const *schedules, int schedule_count, arena *memory,
+                        const char *(*schedule_of)(int chunk_count), arena *memory,
                         cli_plan_best *best, error_message *err)
 {
     const int layers = plan->first_layer[plan->rank_count * plan->chunk_count];
+    layer_source source;
     *best = (cli_plan_best){.makespan_ns = -1};
-    TRY(play_plan(arguments, plan, memory, &best->plan_ns, err));
-    for (int index = 0; index < schedule_count; index++) {
-        const bal_schedule_family *family = bal_schedule_family_find(schedules[index]);
-        for (int chunks = 1; chunks <= CHUNKS_TRIED && plan->rank_count * chunks <= layers;
-             chunks++) {
-            if (!bal_schedule_takes_chunks(family, chunks)) continue;
-            TRY(try_chunks(arguments, plan, family, chunks, memory, best, err));
-        }
+    TRY(read_source(arguments, memory, &source, err));
+    TRY(play_plan(&source, plan, memory, &best->plan_ns, err));
+    for (int chunks = 1; chunks <= CHUNKS_TRIED && plan->rank_count * chunks <= layers; chunks++) {
+        TRY(try_chunks(&source, plan, schedule_of(chunks), chunks, memory, best, err));
     }
     return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/// What plans take on the loads of `dynmo plan`, and the best of a few schedules.
+/// What plans take on the loads of `dynmo plan`, and the best of a framework's schedules.
 #pragma once
 
 #include "balance/partition/balancer.h"
@@ -25,12 +25,12 @@ typedef struct cli_plan_best {
     int64_t plan_ns;        // of the plan that it stands beside
 } cli_plan_best;
 
-/// The best split by `makespan` under some schedules with up to 8 chunks per rank, beside a plan
-/// for as many ranks and microbatches. Costs are those of --loads or --trace, of which one is
-/// given.
+/// The best split by `makespan` with up to 8 chunks per rank, beside a plan for as many ranks and
+/// microbatches. Costs are those of --loads or --trace, of which one is given.
 ///
+/// @param schedule_of names the schedule that is played with so many chunks
 /// @param best carved from memory
 /// @return what reading the costs says; STATUS_INVALID: they are of another number of layers
 status cli_plan_best_of(const cli_arguments *arguments, const bal_plan *plan,
-                        const char *const *schedules, int schedule_count, arena *memory,
+                        const char *(*schedule_of)(int chunk_count), arena *memory,
                         cli_plan_best *best, error_message *err);

@@ -3,15 +3,14 @@
 Usage: DYNMO=... deepspeed_gain.py. Exits 77 where deepspeed is missing.
 """
 
-import importlib.util
-import os
 import sys
+
+import gain
+import torch
 
 
 def build(names):
     import deepspeed
-    import gain
-    import torch
 
     net = names["PlannedPipelineModule"](
         layers=[deepspeed.pipe.LayerSpec(gain.Layer, layer) for layer in range(len(gain.UNITS))],
@@ -29,19 +28,11 @@ def build(names):
     return net.forward_funcs, net._local_start, lambda: engine.train_batch(data_iter=iter(data))
 
 
-def main():
-    if importlib.util.find_spec("deepspeed") is None:
-        print("skipped: no deepspeed")
-        return 77
-    import gain
-
-    if not os.environ.get("RANK"):
-        return gain.launch(__file__)
+def start():
     import deepspeed
 
     deepspeed.init_distributed("gloo")
-    return gain.gain("deepspeed", build, has_ends=False)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gain.main("deepspeed", __file__, start, build, has_ends=False))

@@ -6,6 +6,7 @@ the test is skipped where it stays so.
 Ops sleep in place of computing, so that ranks that share a core do not slow each other down.
 """
 
+import importlib.util
 import json
 import math
 import os
@@ -14,7 +15,11 @@ import subprocess
 import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError:
+    print("skipped: no torch")
+    sys.exit(77)
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "traces", "recorder"))
 from dynmo_recorder import Recorder, merge  # noqa: E402
@@ -177,3 +182,17 @@ def launch(script):
     ]
     codes = [rank.wait() for rank in ranks]
     return codes[0] if len(set(codes)) == 1 else 1
+
+
+def main(framework, script, start, build, has_ends):
+    """Exit code of a test, in its first process and in those of its ranks.
+
+    start  makes the process group of a rank
+    """
+    if importlib.util.find_spec(framework) is None:
+        print(f"skipped: no {framework}")
+        return 77
+    if not os.environ.get("RANK"):
+        return launch(script)
+    start()
+    return gain(framework, build, has_ends)

@@ -5,39 +5,35 @@ Usage: DYNMO=... torchtitan_gain.py. Exits 77 where torchtitan is missing.
 """
 
 import dataclasses
-import importlib.util
-import os
 import sys
 
+import gain
+import torch
 
-def model(torch, gain):
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tok_embeddings = torch.nn.Embedding(8, gain.WIDTH)
-            self.layers = torch.nn.ModuleDict(
-                {str(layer): gain.Layer(layer) for layer in range(len(gain.UNITS))})
-            self.norm = torch.nn.Identity()
-            self.lm_head = torch.nn.Linear(gain.WIDTH, 8)
 
-        def forward(self, values):
-            for module in (self.tok_embeddings, *self.layers.values(), self.norm, self.lm_head):
-                values = values if module is None else module(values)
-            return values
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tok_embeddings = torch.nn.Embedding(8, gain.WIDTH)
+        self.layers = torch.nn.ModuleDict(
+            {str(layer): gain.Layer(layer) for layer in range(len(gain.UNITS))})
+        self.norm = torch.nn.Identity()
+        self.lm_head = torch.nn.Linear(gain.WIDTH, 8)
 
-    return Model()
+    def forward(self, values):
+        for module in (self.tok_embeddings, *self.layers.values(), self.norm, self.lm_head):
+            values = values if module is None else module(values)
+        return values
 
 
 def build(names):
-    import gain
-    import torch
     from torchtitan.config import ParallelismConfig
     from torchtitan.distributed import pipeline_parallel
 
     settings = dataclasses.replace(ParallelismConfig(), **names["parallelism"])
     mesh = torch.distributed.init_device_mesh("cpu", (gain.RANKS,), mesh_dim_names=("pp",))
     stages, (part,) = pipeline_parallel._pipeline_module_split(
-        model(torch, gain), mesh, settings.pipeline_parallel_schedule, torch.device("cpu"),
+        Model(), mesh, settings.pipeline_parallel_schedule, torch.device("cpu"),
         settings.module_fqns_per_model_part)
     size = gain.MICROBATCHES * settings.pipeline_parallel_microbatch_size
     schedule = pipeline_parallel._build_pipeline_schedule(
@@ -54,18 +50,10 @@ def build(names):
     return [*layers, part.lm_head], first_layer, lambda: schedule.step(*inputs, **targets)
 
 
-def main():
-    if importlib.util.find_spec("torchtitan") is None:
-        print("skipped: no torchtitan")
-        return 77
-    import gain
-
-    if not os.environ.get("RANK"):
-        return gain.launch(__file__)
-    gain.torch.set_num_threads(1)
-    gain.torch.distributed.init_process_group("gloo")
-    return gain.gain("torchtitan", build, has_ends=True)
+def start():
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gain.main("torchtitan", __file__, start, build, has_ends=True))
