@@ -114,6 +114,8 @@ best() { # SCHEDULE MICROBATCHES WANTED
 best zb-h1 5 '1f1b with 1 chunk and layers 5 5, 236 us'
 best zb-v 4 'interleaved-1f1b with 4 chunks and layers 1 1 1 2 1 2 1 1, 164 us'
 best any 4 'interleaved-1f1b with 4 chunks and layers 1 1 1 2 1 2 1 1, 164 us'
+"$dynmo" export megatron beside.json --loads - <loads.json >out 2>piped
+cmp -s err piped || fail "loads of standard input, which is read once: $(cat piped)"
 alone() { # SCHEDULE MICROBATCHES MICROSECONDS CHUNKS
     "$dynmo" plan --loads loads.json --stages 2 --balancer makespan --schedule "$1" --microbatches "$2" --chunks "$4" | grep -q "^makespan *$3 us " || fail "plan differs for $1"
 }
