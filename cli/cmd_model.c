@@ -337,8 +337,9 @@ const cli_command cli_command_model = {
                  "What B computes again instead of keeping it: none (default), selective (the "
                  "attention core), norms, activation (and activation functions), latent (and "
                  "queries, keys and values of latent attention), mlp (and MLP or experts), "
-                 "full (the layer); offload: nothing, what is kept waits on the host; operators: "
-                 "every second product, and what is no product."},
+                 "full (the layer); early-stop: full but for what follows the last that B needs, "
+                 "as PyTorch; operators: every second product, and what is no product; offload: "
+                 "nothing, what is kept waits on the host."},
             {"--sharding", "NAME",
              .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "
                      "gradients (ZeRO-2), parameters (ZeRO-3)."},

@@ -304,13 +304,19 @@ static status write_flag(const ana_real_runs *runs, int row, ana_real_column col
     return STATUS_OK;
 }
 
+static bool has_fused_norms(const ana_real_runs *runs, int row, ana_real_column column)
+{
+    return column == ANA_REAL_KERNELS &&
+           strcasecmp(ana_real_text(runs, row, column), "fused-norms") == 0;
+}
+
 /// Whether a column says eager, and not fused.
 static status find_eager(const ana_real_runs *runs, int row, ana_real_column column,
                          const char *name, bool *is_eager, error_message *err)
 {
     const char *word = ana_real_text(runs, row, column);
     char why[64];
-    *is_eager = strcasecmp(word, "eager") == 0;
+    *is_eager = strcasecmp(word, "eager") == 0 || has_fused_norms(runs, row, column);
     if (word[0] == '\0' || *is_eager || strcasecmp(word, "fused") == 0) return STATUS_OK;
     snprintf(why, sizeof why, "%s is neither fused nor eager:", name);
     return refuse(runs, row, err, why, word);
@@ -361,6 +367,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "dtype", model_dtype_name(dtype));
     json_put_string(writer, "attention", model_attention_names[attention_of(runs, row)]);
     json_put_bool(writer, "eager", is_eager);
+    json_put_bool(writer, "fused_norms", has_fused_norms(runs, row, ANA_REAL_KERNELS));
     json_put_bool(writer, "eager_loss", has_eager_loss);
     for (int flag = ANA_REAL_BLOCKING_LAUNCHES; flag <= ANA_REAL_CUDA_GRAPHS; flag++) {
         const ana_real_column column = (ana_real_column)flag;

@@ -247,6 +247,8 @@ status ana_launch_torchtitan_rest(const ana_launch *launch, text_buffer *out, er
     static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
         [MODEL_RECOMPUTE_NONE] = "activation_checkpoint = None\n",
         [MODEL_RECOMPUTE_FULL] = "activation_checkpoint = \"FullAC\"\n",
+        [MODEL_RECOMPUTE_EARLY_STOP] = "activation_checkpoint = \"FullAC\"  # and compile, which "
+                                       "leaves out what B needs not\n",
         [MODEL_RECOMPUTE_OPERATORS] = "activation_checkpoint = \"SelectiveAC\"\n"};
     if (!launch->is_known) return STATUS_OK;
     text_append(out, "# A class of torchtitan.distributed.activation_checkpoint.\n");

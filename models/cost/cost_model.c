@@ -186,6 +186,16 @@ static model_collectives collectives_of_row(const model_costs *costs, int row, m
     return model_layer_collectives(config, shape, groups, row - 1, pass, attention_ns);
 }
 
+/// A pass whose kernels are shorter than starting them lasts as long as the host takes.
+static int64_t waits_for_host_ns(const model_costs *costs, model_launches launches,
+                                 const int64_t part_ns[MODEL_COST_PART_COUNT])
+{
+    const model_parallel *parallel = &costs->shape.parallel;
+    const int64_t host_ns = parallel->cuda_graphs ? 0 : model_host_ns(launches, &costs->hardware);
+    const int64_t hidden_ns = parallel->blocking_launches ? 0 : sum_parts_ns(part_ns);
+    return host_ns > hidden_ns ? host_ns - hidden_ns : 0;
+}
+
 static void fill_pass(const model_costs *costs, int row, model_pass pass, cost_row *cost)
 {
     const model_layer_work work = work_of_row(costs, row, pass);
@@ -202,12 +212,7 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, cost_r
     part_ns[MODEL_COST_TENSOR] = collectives.tensor_ns;
     part_ns[MODEL_COST_CONTEXT] = collectives.context_ns;
     part_ns[MODEL_COST_EXPERT] = collectives.expert_ns;
-    // A pass whose kernels are shorter than starting them lasts as long as the host takes.
-    const model_parallel *parallel = &costs->shape.parallel;
-    const int64_t host_ns =
-        parallel->cuda_graphs ? 0 : model_host_ns(work.launches, &costs->hardware);
-    const int64_t hidden_ns = parallel->blocking_launches ? 0 : sum_parts_ns(part_ns);
-    part_ns[MODEL_COST_HOST] = host_ns > hidden_ns ? host_ns - hidden_ns : 0;
+    part_ns[MODEL_COST_HOST] = waits_for_host_ns(costs, work.launches, part_ns);
     cost->flop[pass] = model_work_flop(&work);
 }
 
@@ -221,6 +226,13 @@ static int64_t remade_of_row(const model_costs *costs, int row, unsigned remakes
     const model_config view = model_config_layer(&costs->config, row - 1);
     if ((remakes & MODEL_REMAKES_LAYER) != 0) {
         memcpy(part_ns, forward_ns, MODEL_COST_PART_COUNT * sizeof *part_ns);
+        if ((remakes & MODEL_REMAKES_NO_END) == 0) return model_work_flop(&work);
+        const model_collectives collectives = collectives_of_row(costs, row, MODEL_PASS_FORWARD, 0);
+        fill_work_ns(costs, &view, &work, MODEL_PASS_FORWARD, costs->shape.dtype, part_ns);
+        part_ns[MODEL_COST_TENSOR] -= collectives.last_tensor_ns;
+        part_ns[MODEL_COST_EXPERT] -= collectives.last_expert_ns;
+        part_ns[MODEL_COST_HOST] = 0;
+        part_ns[MODEL_COST_HOST] = waits_for_host_ns(costs, work.launches, part_ns);
         return model_work_flop(&work);
     }
     fill_work_ns(costs, &view, &work, MODEL_PASS_FORWARD, costs->shape.dtype, part_ns);

@@ -19,6 +19,14 @@ static int64_t exposed_ns(int64_t ns, double overlap)
     return overlap > 0 ? (int64_t)llround((double)ns * (1 - overlap)) : ns;
 }
 
+/// Vectors summed up; with sequence parallelism each GPU gets its own tokens.
+static int64_t summed_ns(const model_shape *shape, const bal_group *tensor, int64_t width)
+{
+    const int64_t bytes = vector_bytes(shape, model_shape_tokens(shape), width);
+    return shape->parallel.sequence ? bal_group_reduce_scatter_ns(tensor, bytes)
+                                    : bal_group_all_reduce_ns(tensor, bytes);
+}
+
 /// A block whose first matrix is divided by columns and whose last one by rows. Whole: F sums its
 /// outputs, B the gradients of its inputs. With sequence parallelism inputs are gathered and
 /// outputs scattered, and B does so the other way round; that it gathers the inputs again for W
@@ -27,16 +35,14 @@ static int64_t block_ns(const model_shape *shape, const bal_group *tensor, int64
                         int64_t out_width, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
-    const int64_t in_bytes = vector_bytes(shape, model_shape_tokens(shape), in_width);
-    const int64_t out_bytes = vector_bytes(shape, model_shape_tokens(shape), out_width);
     const bool is_forward = pass == MODEL_PASS_FORWARD;
     const double overlap = is_forward ? 0 : shape->parallel.tensor_overlap;
     if (!shape->parallel.sequence) {
-        return exposed_ns(bal_group_all_reduce_ns(tensor, is_forward ? out_bytes : in_bytes),
-                          overlap);
+        return exposed_ns(summed_ns(shape, tensor, is_forward ? out_width : in_width), overlap);
     }
+    const int64_t in_bytes = vector_bytes(shape, model_shape_tokens(shape), in_width);
     return saturating_add(bal_group_all_gather_ns(tensor, in_bytes),
-                          exposed_ns(bal_group_reduce_scatter_ns(tensor, out_bytes), overlap));
+                          exposed_ns(summed_ns(shape, tensor, out_width), overlap));
 }
 
 /// What attention gathers: hidden vectors, or what latent attention has compressed them to.
@@ -124,6 +130,16 @@ static int64_t one_way_ns(const bal_group *group, token_copies copies, double by
     return intra_ns > inter_ns ? intra_ns : inter_ns;
 }
 
+/// The tokens' rows come back from their experts, as wide as they are summed up.
+static int64_t return_ns(const model_config *config, const model_shape *shape,
+                         const bal_group *group, int layer)
+{
+    if (!config->is_moe[layer]) return 0;
+    const double bytes = (double)model_message_bytes(config, shape);
+    return exposed_ns(one_way_ns(group, count_copies(config, &shape->parallel, group), bytes),
+                      shape->parallel.expert_overlap);
+}
+
 /// Every token of a GPU goes to its experts and comes back; B sends the gradients. Where kernels
 /// know the nodes and products are of 8 bits, F sends 8 bits out; what is summed up stays wide.
 static int64_t exchange_ns(const model_config *config, const model_shape *shape,
@@ -155,6 +171,9 @@ model_collectives model_layer_collectives(const model_config *config, const mode
         .context_ns =
             view.head_count > 0 ? ring_ns(&view, shape, &groups->context, pass, attention_ns) : 0,
         .expert_ns = exchange_ns(config, shape, &groups->expert, layer, pass),
+        .last_tensor_ns =
+            view.is_moe[layer] ? 0 : summed_ns(shape, &groups->tensor, view.hidden_size),
+        .last_expert_ns = return_ns(config, shape, &groups->expert, layer),
     };
 }
 

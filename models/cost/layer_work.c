@@ -504,6 +504,37 @@ static int64_t biased_experts_width(const gpu_share *share, bool is_forward)
     return config->expert_top_k * row;
 }
 
+/// Whether norms and rotation are made of PyTorch's operators, in 32 bits.
+static bool is_normed_in_parts(const gpu_share *share)
+{
+    return share->shape->parallel.eager && !share->shape->parallel.fused_norms;
+}
+
+/// Accesses to one number that a norm reads and writes as often as it must; and what it keeps of
+/// it. PyTorch's own RMSNorm widens its input, squares it, takes the mean, scales, narrows and
+/// multiplies with the weight, each for itself; B the same backwards, with the power's and the
+/// weight's gradient in parts, too. Of 16 bits; of 32 nothing is widened. Its LayerNorm is one.
+/// Source: PyTorch, layer_norm.cpp (rms_norm) and derivatives.yaml (pow, mul, mean).
+typedef struct norm_accesses {
+    int64_t forward;
+    int64_t backward;
+    int64_t kept;
+} norm_accesses;
+
+static norm_accesses norm_accesses_of(const gpu_share *share)
+{
+    if (!is_normed_in_parts(share) || share->slice.norm != MODEL_NORM_RMS) {
+        return (norm_accesses){2, 3, 1};
+    }
+    return share->wide_bytes == 2 ? (norm_accesses){18, 46, 3} : (norm_accesses){7, 23, 2};
+}
+
+/// Accesses to a number that is rotated: in parts it is widened, multiplied and narrowed.
+static int64_t rotation_accesses(const gpu_share *share)
+{
+    return is_normed_in_parts(share) && share->wide_bytes == 2 ? 10 : 2;
+}
+
 /// Numbers per token of queries, keys and values of latent attention, which are put together from
 /// their parts, and taken apart again in B.
 static int64_t assembled_width(const model_config *config)
@@ -589,13 +620,17 @@ static stream_list streams_of(const gpu_share *share)
     const int64_t residual = 3 * hidden; // read two, write one; F drops in the same kernel
     const int64_t backward = slice->has_residual_dropout ? residual + 2 * hidden : residual;
     const int64_t others = share->blocks - 1;
-    const int64_t placed = 2 * (rotated_width(slice) + assembled_width(slice));
+    const int64_t placed =
+        rotation_accesses(share) * rotated_width(slice) + 2 * assembled_width(slice);
+    const norm_accesses norm = norm_accesses_of(share);
     const unsigned latent = slice->kv_rank > 0 ? MODEL_REMAKES_LATENT : 0;
     stream_list to = {.count = 0};
-    add_stream(&to, (stream){ROWS_OWN, 2 * norms, 3 * norms, norms, MODEL_REMAKES_NORMS, 0});
+    add_stream(&to, (stream){ROWS_OWN, norm.forward * norms, norm.backward * norms,
+                             norm.kept * norms, MODEL_REMAKES_NORMS, 0});
     add_stream(&to, (stream){ROWS_OWN, residual, backward, 0, MODEL_REMAKES_PRODUCTS, 0});
     add_stream(&to, (stream){ROWS_OWN, others * residual, others * backward, 0, 0, 0});
-    add_stream(&to, (stream){ROWS_ALL, 2 * head_norms, 3 * head_norms, head_norms, 0, 0});
+    add_stream(&to, (stream){ROWS_ALL, norm.forward * head_norms, norm.backward * head_norms,
+                             norm.kept * head_norms, 0, 0});
     add_stream(&to, (stream){ROWS_ALL, placed, placed, core_input_width(slice),
                              latent | MODEL_REMAKES_PRODUCTS, latent});
     add_stream(&to, (stream){ROWS_ALL, .kept = mamba_kept_width(slice)}); // the core's
@@ -712,6 +747,12 @@ static model_launches launches_of(const gpu_share *share, model_pass pass,
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
     launches.kernel_count = stream_kernels(share, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;
+    if (is_normed_in_parts(share)) { // a norm of 8 and 17 operators, a rotation of 6, each way
+        const int64_t parts = pass == MODEL_PASS_FORWARD ? 7 : 15;
+        const int64_t added = parts * share->blocks + (rotated_width(&share->slice) > 0 ? 5 : 0);
+        launches.library_count += added;
+        launches.kernel_count += added;
+    }
     if (share->has_experts && share->slice.has_mlp_bias) {
         // Weighed and added expert by expert; B multiplies both gradients, and sums them, and
         // narrows one.
@@ -774,13 +815,27 @@ static void list_every_second_product(const gpu_share *share, model_layer_work *
     }
 }
 
+/// Experts' last product stays: what brings their rows back into order keeps that order for B.
+static void leave_out_last_product(const gpu_share *share, model_layer_work *work)
+{
+    model_products *products = work->mlps.count > 0 ? &work->mlps : &work->projections;
+    if (share->has_experts || products->count == 0) return;
+    work->elementwise.bytes -= all_cast_bytes(share, work, MODEL_PASS_FORWARD);
+    products->count--;
+    work->launches.operator_count--;
+    work->elementwise.bytes += all_cast_bytes(share, work, MODEL_PASS_FORWARD);
+    work->projection = products_work(&work->projections, MODEL_PASS_FORWARD);
+    work->mlp = products_work(&work->mlps, MODEL_PASS_FORWARD);
+}
+
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
                                          int layer, unsigned remakes)
 {
     model_layer_work work = model_layer_work_of(config, shape, layer, MODEL_PASS_FORWARD);
-    if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
     const model_config view = model_config_layer(config, layer);
     const gpu_share share = share_of_layer(&view, shape, layer);
+    if ((remakes & MODEL_REMAKES_NO_END) != 0) leave_out_last_product(&share, &work);
+    if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
     int64_t casts = 0;
     if ((remakes & MODEL_REMAKES_CORE) == 0) work.attention = (model_work){0, 0};
     if ((remakes & MODEL_REMAKES_MLP) != 0) {

@@ -105,7 +105,8 @@ int64_t model_mixer_weight_count(const model_config *view);
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
                                      int layer, model_pass pass);
 
-/// What B makes again of the layer's forward work: MODEL_REMAKES_...; the whole is that of F.
+/// What B makes again of the layer's forward work: MODEL_REMAKES_...; the whole is that of F, or
+/// without its end.
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
                                          int layer, unsigned remakes);
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {
-    "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload", "operators"};
+    "none",   "selective", "full",    "norms",     "activation",
+    "latent", "mlp",       "offload", "operators", "early-stop"};
 const char *const model_sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
                                                                 "parameters"};
 const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"data-first", "pipeline-first"};
@@ -28,6 +29,7 @@ unsigned model_layer_remakes(const model_parallel *parallel, int layer, int laye
         [MODEL_RECOMPUTE_MLP] = LATENT | MODEL_REMAKES_MLP,
         [MODEL_RECOMPUTE_OFFLOAD] = MODEL_REMAKES_NOTHING,
         [MODEL_RECOMPUTE_OPERATORS] = ACTIVATION | MODEL_REMAKES_PRODUCTS,
+        [MODEL_RECOMPUTE_EARLY_STOP] = MODEL_REMAKES_LAYER | MODEL_REMAKES_NO_END,
     };
     const int64_t chosen = parallel->recompute_layers;
     const bool is_chosen =

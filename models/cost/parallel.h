@@ -31,6 +31,10 @@ typedef enum model_recompute {
     MODEL_RECOMPUTE_OPERATORS,  ///< all but the core and every second product: queries, values and
                                 ///< the first of the MLP are kept (torchtitan's SelectiveAC,
                                 ///< compiled); of dense models with plain attention
+    MODEL_RECOMPUTE_EARLY_STOP, ///< the layer up to the last operator whose inputs B needs
+                                ///< (PyTorch's checkpoint that is not reentrant; compiled, any):
+                                ///< not the last product and its sum, or of experts the way back of
+                                ///< tokens
     MODEL_RECOMPUTE_COUNT
 } model_recompute;
 
@@ -44,6 +48,7 @@ enum {
     MODEL_REMAKES_LAYER = 1 << 5,
     MODEL_REMAKES_NOTHING = 1 << 6,  // what is kept is on the host
     MODEL_REMAKES_PRODUCTS = 1 << 7, // every second, with rotation and the residual between
+    MODEL_REMAKES_NO_END = 1 << 8,   // of the layer
 };
 
 /// What replicas keep a share of instead of a copy.
@@ -64,7 +69,8 @@ typedef enum model_rank_order {
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
-/// "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload", "operators";
+/// "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload", "operators",
+/// "early-stop";
 /// "none", "optimizer", "gradients", "parameters"; "data-first", "pipeline-first".
 extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
@@ -84,6 +90,7 @@ typedef struct model_parallel {
     model_rank_order order;
     bool eager;             // layers run operator by operator, as PyTorch does uncompiled: gated
                             // activations keep their parts, tensor groups what they gather
+    bool fused_norms;       // but norms and rotation are kernels of a library
     bool eager_loss;        // the loss is made so
     bool blocking_launches; // host and GPU take turns (CUDA_LAUNCH_BLOCKING)
     bool cuda_graphs;       // iterations are replayed as a whole: the host starts no kernels

@@ -187,7 +187,8 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     assume_choice(list, "sharding", parallel->sharding != MODEL_SHARDING_NONE, "default",
                   model_sharding_names[parallel->sharding]);
     if (parallel->eager) {
-        model_assume(list, "layers", MODEL_ORIGIN_GIVEN, "", "operator by operator");
+        model_assume(list, "layers", MODEL_ORIGIN_GIVEN, "", "operator by operator%s",
+                     parallel->fused_norms ? " but norms and rotation" : "");
     }
     if (parallel->eager_loss) {
         model_assume(list, "loss", MODEL_ORIGIN_GIVEN, "", "operator by operator");

@@ -143,6 +143,7 @@ static double share_without(int64_t all, int64_t without)
 static bool recomputes(const model_dynamism_base *base)
 {
     return base->parallel.recompute == MODEL_RECOMPUTE_FULL ||
+           base->parallel.recompute == MODEL_RECOMPUTE_EARLY_STOP ||
            base->parallel.recompute == MODEL_RECOMPUTE_MLP;
 }
 

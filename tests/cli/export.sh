@@ -268,6 +268,9 @@ refuse 2 'operators.json: dtype float8: no option of torchtitan is known for it'
 sed -i 's/float8/bfloat16/' operators.json
 "$dynmo" export torchtitan operators.json --point 1 -o point.py || fail 'a point for torchtitan'
 [ "$(tail -n 1 point.py)" = 'activation_checkpoint = "SelectiveAC"' ] || fail "$(tail -n 1 point.py)"
+sed 's/"recompute":"operators"/"recompute":"early-stop"/' operators.json >early.json
+"$dynmo" export torchtitan early.json --point 1 | grep -q '^activation_checkpoint = "FullAC"  # and compile' ||
+    fail 'a point that stops early for torchtitan'
 sed 's/"recompute":"operators"/"recompute":"full","recompute_layers":2/' operators.json >some.json
 refuse 2 'some.json: recompute_layers 2: no option of torchtitan spreads them over the model' some.json --point 1
 for line in 'data_parallel_replicate_degree=2' 'data_parallel_shard_degree=1' 'tensor_parallel_degree=2' \

@@ -96,7 +96,7 @@ refuse 2 "--microbatch-size: -1 is outside [1, 2147483647]" \
     --model gpt2 --hardware h100-sxm --microbatch-size -1
 refuse 2 "--dtype 'int8' is not bfloat16, float16, float32, float8, tfloat32, mxfloat8 or nvfloat4" \
     --model gpt2 --hardware h100-sxm --dtype int8
-refuse 2 "--recompute: unknown 'some'; known: none, selective, full, norms, activation, latent, mlp, offload, operators" \
+refuse 2 "--recompute: unknown 'some'; known: none, selective, full, norms, activation, latent, mlp, offload, operators, early-stop" \
     --model gpt2 --hardware h100-sxm --recompute some
 refuse 2 'recompute operators: of dense models with plain attention alone; take mlp for experts, latent attention and state-space mixers' \
     --model mixtral-8x7b --hardware h100-sxm --recompute operators

@@ -46,7 +46,12 @@ pytorch() {
         "$dynmo" export pytorch $how.json --costs costs.json -o $how.csv 2>$how.err || fail "export $how"
         set -- "$@" "$(sed 's/.* \([0-9]*\) ns as written$/\1/' $how.err):$how.csv"
     done
-    "$python" "$scripts/run_schedules.py" "$@"
+    "$python" "$scripts/run_schedules.py" "$@" || return
+    for recompute in none early-stop full; do
+        "$dynmo" model --model llama-2-7b --layers 2 --hardware h100-sxm --sequence-length 64 --attention unfused \
+            --recompute $recompute --json >$recompute.json || fail "model --recompute $recompute"
+    done
+    "$python" "$scripts/pytorch_parts.py" none.json early-stop.json full.json
 }
 
 megatron() {

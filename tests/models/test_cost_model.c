@@ -241,6 +241,33 @@ TEST(every_second_product_may_be_made_again)
     assert_true(every.layers.backward_input_ns[3] > none.layers.backward_input_ns[3]);
 }
 
+/// The last of six products and what sums it over tensor ranks are not needed by B.
+TEST(b_may_stop_once_it_has_all_that_it_needs)
+{
+    model_training training = {.sequence_length = 2048, .parallel.tensor = 2};
+    training.parallel.recompute = MODEL_RECOMPUTE_FULL;
+    const model_costs full = build(&training);
+    training.parallel.recompute = MODEL_RECOMPUTE_EARLY_STOP;
+    const model_costs stopped = build(&training);
+    const int64_t hidden = 1024;
+
+    assert_int_equal(stopped.layers.activation_bytes[3], full.layers.activation_bytes[3]);
+    assert_int_equal(full.flop[MODEL_PASS_BACKWARD_INPUT][3] -
+                         stopped.flop[MODEL_PASS_BACKWARD_INPUT][3],
+                     INT64_C(2) * 2048 * 4 * hidden * hidden / 2);
+    // F sums after attention and after the MLP, B too, and makes the first of F's again.
+    const int64_t summed_ns = full.part_ns[MODEL_PASS_FORWARD][MODEL_COST_TENSOR][3] / 2;
+    assert_true(summed_ns > 0);
+    assert_int_equal(full.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_TENSOR][3] -
+                         stopped.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_TENSOR][3],
+                     summed_ns);
+    assert_true(stopped.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_MLP][3] <
+                full.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_MLP][3]);
+    assert_int_equal(stopped.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_PROJECTION][3],
+                     full.part_ns[MODEL_PASS_BACKWARD_INPUT][MODEL_COST_PROJECTION][3]);
+    assert_int_equal(stopped.layers.forward_ns[3], full.layers.forward_ns[3]);
+}
+
 TEST(what_is_kept_may_wait_on_a_host_that_has_a_link)
 {
     const model_hardware given = h100;

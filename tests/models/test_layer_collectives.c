@@ -103,6 +103,8 @@ TEST(tokens_go_to_their_experts_and_back)
     // 64 tokens to 2 experts each, which stand on 4 (1 - (3/4)^2) = 1.75 ranks, three quarters of
     // them others: 1.3125 times 2048 ns.
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 2688);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).last_expert_ns, 2688);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).last_tensor_ns, 0);
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).expert_ns, 2 * 2688);
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).expert_ns, 0);
     // An all-to-all sends 2 copies, one after the other to the same rank, too.

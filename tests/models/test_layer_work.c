@@ -356,7 +356,7 @@ TEST(what_runs_operator_by_operator_keeps_more)
     fused.parallel.tensor = 4;
     fused.parallel.sequence = true;
     model_shape eager = fused;
-    eager.parallel.eager = true;
+    eager.parallel.eager = eager.parallel.fused_norms = true;
     const int64_t own = tokens / 4;
     const int64_t inner = config.ffn_size / 4;
 
@@ -376,6 +376,41 @@ TEST(what_runs_operator_by_operator_keeps_more)
         assert_int_equal(one.launches.kernel_count - other.launches.kernel_count, 1);
         assert_int_equal(model_work_flop(&one), model_work_flop(&other));
     }
+}
+
+/// Bytes of a number that is normed: F widens (2 + 4), squares (8), takes the mean (4), scales (8),
+/// narrows (6) and weighs (4) it; B of the weight 12, of narrowing 6, of scaling 24, of the mean 4,
+/// of the square 28, of their sum 12, of widening 6. Rotated: 6 + 8 + 6, each way.
+TEST(pytorchs_norms_and_rotation_are_many_operators)
+{
+    const model_config config = llama(0);
+    model_shape some = shape_of(8, 1, MODEL_ATTENTION_FLASH);
+    some.parallel.eager = some.parallel.fused_norms = true;
+    model_shape all = some;
+    all.parallel.fused_norms = false;
+    const int64_t normed = INT64_C(2) * 8 * 4096; // two norms
+    const int64_t rotated = 8 * (4096 + 1024);
+    const int64_t added[] = {(36 - 4) * normed + (20 - 4) * rotated,
+                             (92 - 6) * normed + (20 - 4) * rotated};
+    const model_pass passes[] = {MODEL_PASS_FORWARD, MODEL_PASS_BACKWARD_INPUT};
+    for (int pass = 0; pass < 2; pass++) {
+        const model_layer_work one = model_layer_work_of(&config, &all, 0, passes[pass]);
+        const model_layer_work other = model_layer_work_of(&config, &some, 0, passes[pass]);
+        assert_int_equal(one.elementwise.bytes - other.elementwise.bytes, added[pass]);
+        assert_int_equal(one.launches.kernel_count - other.launches.kernel_count, 19 + 16 * pass);
+    }
+    // 32 bits of what was widened and 16 of what was scaled, where the input was kept.
+    assert_int_equal(model_layer_memory(&config, &all, 0).activation_bytes -
+                         model_layer_memory(&config, &some, 0).activation_bytes,
+                     4 * normed);
+    // Of 32 bits nothing is widened; LayerNorm is one operator.
+    some.dtype = all.dtype = MODEL_DTYPE_FLOAT32;
+    assert_int_equal(model_layer_work_of(&config, &all, 0, passes[0]).elementwise.bytes -
+                         model_layer_work_of(&config, &some, 0, passes[0]).elementwise.bytes,
+                     (28 - 8) * normed);
+    const model_config plain = gpt(4096, 32);
+    assert_int_equal(model_layer_work_of(&plain, &all, 0, passes[0]).elementwise.bytes,
+                     model_layer_work_of(&plain, &some, 0, passes[0]).elementwise.bytes);
 }
 
 TEST(absurd_sizes_saturate)
