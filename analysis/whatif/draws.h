@@ -19,7 +19,7 @@
 // The section `uncertainty` of a study: what is not known, and how often it is drawn
 // (uncertainty.c).
 //
-//   "uncertainty": {"draws": 128, "seed": 1, "assumed": true, "model_error": 0.1,
+//   "uncertainty": {"draws": 128, "seed": 1, "assumed": true, "model_error": 0.08,
 //                   "ranges": {"hardware.efficiency.gemm": [0.5, 0.7],
 //                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]},
 //                              "training.decision_ns": {"log": [1000, 1000000]}},
@@ -55,7 +55,7 @@ enum {
 
 /// A judgement, of which draws.c adds shares for what a point has: bars of 90 % then hold 87 to 100
 /// % of the runs of the tables that `dynmo validate` ships.
-#define ANA_MODEL_ERROR_DEFAULT 0.1
+#define ANA_MODEL_ERROR_DEFAULT 0.08
 #define ANA_MODEL_ERROR_MAX 0.25
 
 typedef struct ana_declared_range {
