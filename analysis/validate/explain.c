@@ -19,13 +19,14 @@ static const struct {
 } choices[] = {
     {ANA_REAL_PRECISION, {"tf32", "fp32"}},
     {ANA_REAL_ATTENTION, {"unfused", "flash-2"}},
-    {ANA_REAL_RECOMPUTE, {"none", "selective", "full"}},
+    {ANA_REAL_RECOMPUTE, {"none", "selective", "full", "early-stop"}},
     {ANA_REAL_SEQUENCE_PARALLEL, {"0", "1"}},
     {ANA_REAL_SHARDING, {"none", "optimizer", "parameters"}},
     {ANA_REAL_VP, {"2", "3", "4", "6", "8"}},
     {ANA_REAL_KERNELS, {"eager"}},
     {ANA_REAL_LOSS, {"eager"}},
     {ANA_REAL_EXPERT_DEDUPLICATION, {"0", "1"}},
+    {ANA_REAL_BLOCKING_LAUNCHES, {"1"}},
 };
 
 enum { CHOICES = sizeof choices / sizeof choices[0] };

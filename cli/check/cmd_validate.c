@@ -113,9 +113,9 @@ const cli_command cli_command_validate = {
     .details =
         "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
         "opened by their names: automodel, bloom-2022, dgxc-2025, llm-foundry, megatron-2021, "
-        "megatron-2022, megatron-bridge, mlperf, nanotron, nemo-2024, simumax-b200, torchtitan. A "
-        "run that was measured did fit, so that memory refuses none; a run that cannot be modelled "
-        "is refused with its reason and counted.",
+        "megatron-2022, megatron-bridge, mlperf, nanotron, nemo-2024, pytorch-2024, simumax-b200, "
+        "torchtitan. A run that was measured did fit, so that memory refuses none; a run that "
+        "cannot be modelled is refused with its reason and counted.",
     .options =
         {
             {"--columns", "COLUMN=NAME,...",

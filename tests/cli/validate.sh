@@ -185,6 +185,16 @@ grep -qh "loss.csv:2: loss is neither fused nor eager: eagre" out err || fail 'a
 sed 's/loss/kernels/' loss.csv >kernels.csv
 "$dynmo" validate kernels.csv --draws 0 >out 2>err
 grep -qh "kernels.csv:2: kernels is neither fused nor eager: eagre" out err || fail 'kernels that nobody knows'
+# Uncompiled, with and without norms of a library: slower, and slower still.
+sed 's/eagre/fused/' kernels.csv >fused.csv
+sed 's/eagre/fused-norms/' kernels.csv >norms.csv
+sed 's/eagre/eager/' kernels.csv >eager.csv
+for kernels in fused norms eager; do
+    sed -i 's/gpt2/llama-3-8b/' $kernels.csv
+    "$dynmo" validate $kernels.csv --draws 0 --json | tr ',' '\n' | grep predicted_ns | cut -d : -f 2
+done >lasted
+[ "$(sort -n -u lasted)" = "$(cat lasted)" ] || fail "kernels: $(cat lasted)"
+[ "$(wc -l <lasted)" = 3 ] || fail "kernels: $(cat lasted)"
 printf 'model,gpus,global_batch,cuda_graphs,measured_s\nllama-3-8b,8,64,2,10\n' >graphs.csv
 "$dynmo" validate graphs.csv >out 2>err && fail 'a flag of 2'
 grep -qh "graphs.csv:2: cuda_graphs is none of 0, 1, false and true: 2" out err || fail 'a flag of 2'
