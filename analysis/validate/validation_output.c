@@ -166,7 +166,7 @@ static void print_few(const ana_validation *validation, text_buffer *out)
     text_format(out,
                 "fewer than %d rows hardly tell anything, and there are %d to learn from and %d to "
                 "predict: from %d rows of other\ntables bars of 90 %% held 49 to 99 %% of the "
-                "others, 92 %% in the middle, and errors shrank by half or grew by a sixth\n\n",
+                "others, 92 %% in the middle, and errors shrank by half or grew by a third\n\n",
                 FEW, learned_count(validation), summary->row_count, FEW);
 }
 
