@@ -52,23 +52,12 @@ static int microbatch_size(const ana_setup *setup)
 static void write_model(const model_config *config, text_buffer *out)
 {
     const int sizes[] = {
-        config->layer_count,
-        config->hidden_size,
-        config->head_count,
-        config->kv_head_count,
-        config->query_key_dim,
-        config->value_dim,
-        config->kv_rank,
-        config->query_rank,
-        config->rope_dim,
-        config->ffn_size,
-        config->expert_count,
-        config->expert_top_k,
-        config->expert_ffn_size,
-        config->shared_ffn_size,
-        config->vocabulary_size,
-        config->sliding_window,
-        config->prediction_layer_count,
+        config->layer_count,     config->hidden_size,        config->head_count,
+        config->kv_head_count,   config->query_key_dim,      config->value_dim,
+        config->kv_rank,         config->query_rank,         config->rope_dim,
+        config->ffn_size,        config->expert_count,       config->expert_top_k,
+        config->expert_ffn_size, config->expert_latent_size, config->shared_ffn_size,
+        config->vocabulary_size, config->sliding_window,     config->prediction_layer_count,
         (int)config->norm,
     };
     const bool features[] = {

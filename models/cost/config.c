@@ -92,6 +92,7 @@ static const field expert_ffn_field = {{"moe_intermediate_size"}, 1, WIDTH_MAX};
 static const field shared_experts_field = {{"n_shared_experts"}, 0, EXPERTS_MAX};
 static const field shared_ffn_field = {{"shared_expert_intermediate_size"}, 1, WIDTH_MAX};
 static const field shared_width_field = {{"moe_shared_expert_intermediate_size"}, 1, WIDTH_MAX};
+static const field expert_latent_field = {{"moe_latent_size"}, 1, WIDTH_MAX};
 static const field mamba_heads_field = {{"mamba_num_heads"}, 1, WIDTH_MAX};
 static const field mamba_head_dim_field = {{"mamba_head_dim"}, 1, WIDTH_MAX};
 static const field mamba_state_field = {{"ssm_state_size"}, 1, WIDTH_MAX};
@@ -343,25 +344,45 @@ static status read_window(json_value object, const model_family *family, arena *
     return read_optional(object, &window_field, 0, &config->sliding_window, err);
 }
 
-/// Nemotron-H says what each layer has: M a state-space mixer, * attention, - an MLP, E experts.
+/// The letter of a layer of Nemotron-H: M a state-space mixer, * attention, - an MLP, E experts.
+/// Older files have them in a row, newer ones a list of words.
+static status read_letter(json_value value, const char *pattern, int layer, char *letter,
+                          error_message *err)
+{
+    static const char *const words[] = {"mamba", "attention", "mlp", "moe"};
+    static const char letters[] = "M*-E";
+    const char *word = NULL;
+    if (pattern != NULL) {
+        *letter = pattern[layer];
+        if (*letter != '\0' && strchr(letters, *letter) != NULL) return STATUS_OK;
+        return json_error(value, STATUS_UNSUPPORTED, err, "'%c' is none of M, *, - and E", *letter);
+    }
+    TRY(json_string(json_element(value, layer), &word, err));
+    for (int known = 0; known < 4; known++) {
+        *letter = letters[known];
+        if (strcmp(words[known], word) == 0) return STATUS_OK;
+    }
+    return json_error(json_element(value, layer), STATUS_UNSUPPORTED, err,
+                      "'%.40s' is none of mamba, attention, mlp and moe", word);
+}
+
 static status read_pattern(json_value object, arena *memory, model_config *config, bool *is_moe,
                            error_message *err)
 {
-    const json_value value = json_member(object, "hybrid_override_pattern");
+    const json_value list = json_member(object, "layers_block_type");
+    const json_value row = json_member(object, "hybrid_override_pattern");
+    const json_value value = json_is_array(list) ? list : row;
     const char *pattern = NULL;
-    TRY(json_string(value, &pattern, err));
-    if (strlen(pattern) != (size_t)config->layer_count) {
-        return json_error(value, STATUS_FORMAT, err,
-                          "has %d letters, needs one for each of %d layers", (int)strlen(pattern),
-                          config->layer_count);
+    if (!json_is_array(list)) TRY(json_string(value, &pattern, err));
+    const int count = pattern != NULL ? (int)strlen(pattern) : json_count(value);
+    if (count != config->layer_count) {
+        return json_error(value, STATUS_FORMAT, err, "has %d %s, needs one for each of %d layers",
+                          count, pattern != NULL ? "letters" : "entries", config->layer_count);
     }
     unsigned char *parts = arena_array(memory, (size_t)config->layer_count, sizeof *parts);
     for (int layer = 0; layer < config->layer_count; layer++) {
-        const char letter = pattern[layer];
-        if (letter == '\0' || strchr("M*-E", letter) == NULL) {
-            return json_error(value, STATUS_UNSUPPORTED, err, "'%c' is none of M, *, - and E",
-                              letter);
-        }
+        char letter = 0;
+        TRY(read_letter(value, pattern, layer, &letter, err));
         parts[layer] = letter == 'M'   ? MODEL_LAYER_MAMBA
                        : letter == '*' ? MODEL_LAYER_ATTENTION
                                        : MODEL_LAYER_MLP;
@@ -500,6 +521,9 @@ static status read_experts_of_form(json_value object, const model_family *family
     }
     int shared_count = 0;
     int shared_width = config->expert_ffn_size;
+    if (family->moe == MOE_NEMOTRON) {
+        TRY(read_optional(object, &expert_latent_field, 0, &config->expert_latent_size, err));
+    }
     TRY(read_optional(object, &shared_experts_field, 0, &shared_count, err));
     TRY(read_optional(object, &shared_width_field, shared_width, &shared_width, err));
     const int64_t shared_size = (int64_t)shared_count * shared_width;
@@ -655,6 +679,11 @@ model_config model_config_layer(const model_config *config, int layer)
     if ((parts & MODEL_LAYER_WINDOW) == 0) view.sliding_window = 0;
     if ((parts & MODEL_LAYER_MLP) == 0) view.ffn_size = 0;
     return view;
+}
+
+int model_config_expert_width(const model_config *config)
+{
+    return config->expert_latent_size > 0 ? config->expert_latent_size : config->hidden_size;
 }
 
 int model_config_block_count(const model_config *view, int layer)

@@ -40,7 +40,9 @@ typedef struct model_config {
     int expert_group_count; // groups of experts of which a token meets some; 0: none
     int expert_group_top_k; // so many of them
     int expert_ffn_size;
-    int shared_ffn_size;         // expert that every token takes; 0: none
+    int expert_latent_size; // experts take rows so wide, compressed before and expanded after them
+                            // (Nemotron 3's LatentMoE); 0: rows of hidden_size
+    int shared_ffn_size;    // expert that every token takes; 0: none
     int64_t router_weight_count; // of a MoE layer, matrices only
     int64_t router_bias_count;   // of a MoE layer
     int vocabulary_size;         // of embedding and head
@@ -74,6 +76,9 @@ typedef struct model_config {
 /// The model as one of its layers sees it: 0 heads, an MLP of width 0, no window or no state-space
 /// mixer where this layer has none of it. 0 <= layer < layer_count.
 model_config model_config_layer(const model_config *config, int layer);
+
+/// Numbers of a row that experts take and give.
+int model_config_expert_width(const model_config *config);
 
 /// Blocks with a norm and a residual of such a view: mixer and MLP.
 int model_config_block_count(const model_config *view, int layer);

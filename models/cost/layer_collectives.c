@@ -65,7 +65,8 @@ static int64_t mlp_ns(const model_config *config, const model_shape *shape,
     }
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
     const int64_t routed_bytes =
-        vector_bytes(shape, model_shape_routed_tokens(shape), hidden * config->expert_top_k);
+        vector_bytes(shape, model_shape_routed_tokens(shape),
+                     model_config_expert_width(config) * (int64_t)config->expert_top_k);
     const int64_t routed_ns =
         saturating_add(bal_group_all_gather_ns(&groups->expert_tensor, routed_bytes),
                        bal_group_reduce_scatter_ns(&groups->expert_tensor, routed_bytes));
@@ -130,12 +131,13 @@ static int64_t one_way_ns(const bal_group *group, token_copies copies, double by
     return intra_ns > inter_ns ? intra_ns : inter_ns;
 }
 
-/// The tokens' rows come back from their experts, as wide as they are summed up.
+/// The tokens' rows come back from their experts, as wide as they are summed up; B does not need
+/// them, unless they are expanded.
 static int64_t return_ns(const model_config *config, const model_shape *shape,
                          const bal_group *group, int layer)
 {
-    if (!config->is_moe[layer]) return 0;
-    const double bytes = (double)model_message_bytes(config, shape);
+    if (!config->is_moe[layer] || config->expert_latent_size > 0) return 0;
+    const double bytes = (double)model_expert_row_bytes(config, shape);
     return exposed_ns(one_way_ns(group, count_copies(config, &shape->parallel, group), bytes),
                       shape->parallel.expert_overlap);
 }
@@ -146,7 +148,7 @@ static int64_t exchange_ns(const model_config *config, const model_shape *shape,
                            const bal_group *group, int layer, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT || !config->is_moe[layer]) return 0;
-    const double bytes = (double)model_message_bytes(config, shape);
+    const double bytes = (double)model_expert_row_bytes(config, shape);
     const token_copies copies = count_copies(config, &shape->parallel, group);
     const bool is_narrow = pass == MODEL_PASS_FORWARD && config->expert_group_count > 1 &&
                            model_dtype_is_narrow(shape->dtype);

@@ -298,16 +298,23 @@ static model_products mlps_of(const gpu_share *share)
     const int64_t met = rows < slice->expert_count ? rows : slice->expert_count;
     const int64_t width = slice->expert_ffn_size;
     const int64_t inner = inner_width(slice, width);
-    const int64_t up = hidden * inner;
-    const int64_t down = width * hidden;
+    const int64_t row = model_config_expert_width(slice);
+    const int64_t up = row * inner;
+    const int64_t down = width * row;
     const int64_t router = slice->router_weight_count;
     const gemm gemms[] = {
         {1, hidden, share->whole->expert_count, router, router, ROWS_OWN, false},
-        {top_k, hidden, inner, up, up * met, ROWS_ROUTED, false},
-        {top_k, width, hidden, down, down * met, ROWS_ROUTED, false},
+        {top_k, row, inner, up, up * met, ROWS_ROUTED, false},
+        {top_k, width, row, down, down * met, ROWS_ROUTED, false},
     };
     for (size_t each = 0; each < sizeof gemms / sizeof gemms[0]; each++) {
         add_product(share, gemms[each], &products);
+    }
+    if (slice->expert_latent_size > 0) { // whole on every GPU
+        gemm compression = plain_gemm(hidden, row, ROWS_OWN);
+        compression.shares_input = true;
+        add_product(share, compression, &products);
+        add_plain(share, row, hidden, ROWS_OWN, &products);
     }
     add_mlp(share, slice->shared_ffn_size, true, &products);
     return products;
@@ -468,7 +475,8 @@ static double share_sent_once(const gpu_share *share)
 /// them when they are back. Kernels that send a token once do both themselves.
 static int64_t sorted_width(const gpu_share *share)
 {
-    const int64_t row = 2 * (share->slice.expert_top_k + 1) * (int64_t)share->slice.hidden_size;
+    const int64_t row =
+        2 * (share->slice.expert_top_k + 1) * (int64_t)model_config_expert_width(&share->slice);
     return llround((1 - share_sent_once(share)) * (double)row);
 }
 
@@ -484,7 +492,7 @@ static int64_t moved_for_experts(const gpu_share *share)
     const double met = gpus_met(share->whole, share->shape->parallel.expert);
     const bool is_spread = share->whole->expert_count > slice->expert_count;
     const double rows = (1 - once) * 4 * top_k + once * 2 * (met + top_k);
-    return is_spread ? llround(rows * slice->hidden_size) : 0;
+    return is_spread ? llround(rows * model_config_expert_width(slice)) : 0;
 }
 
 /// Numbers per routed token that experts with biases (GPT-OSS) read and write operator by operator:
@@ -500,7 +508,7 @@ static int64_t biased_experts_width(const gpu_share *share, bool is_forward)
     const double hidden = is_forward ? 6 + 8 * once : 8 + 10 * once;
     const int64_t inner = inner_width(config, config->expert_ffn_size);
     const int64_t row =
-        (is_forward ? 4 : 5) * inner + llround(hidden * (double)config->hidden_size);
+        (is_forward ? 4 : 5) * inner + llround(hidden * model_config_expert_width(config));
     return config->expert_top_k * row;
 }
 
@@ -598,7 +606,7 @@ static void add_mlp_streams(const gpu_share *share, stream_list *to)
     activation.kept = activation_kept_width(share, routed);
     add_stream(to, activation);
     const int64_t sorted = sorted_width(share);
-    const int64_t weighed = (int64_t)slice->expert_top_k * slice->hidden_size;
+    const int64_t weighed = (int64_t)slice->expert_top_k * model_config_expert_width(slice);
     const int64_t moved = moved_for_experts(share);
     const unsigned mlp = MODEL_REMAKES_MLP;
     add_stream(to, (stream){ROWS_OWN, sorted, sorted, weighed, mlp, mlp});
@@ -1066,9 +1074,18 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
     };
 }
 
-int64_t model_message_bytes(const model_config *config, const model_shape *shape)
+static int64_t own_vector_bytes(const model_shape *shape, int width)
 {
     return saturating_multiply(own_tokens_of(shape),
-                               (int64_t)config->hidden_size *
-                                   model_dtype_bytes(model_dtype_wide(shape->dtype)));
+                               (int64_t)width * model_dtype_bytes(model_dtype_wide(shape->dtype)));
+}
+
+int64_t model_message_bytes(const model_config *config, const model_shape *shape)
+{
+    return own_vector_bytes(shape, config->hidden_size);
+}
+
+int64_t model_expert_row_bytes(const model_config *config, const model_shape *shape)
+{
+    return own_vector_bytes(shape, model_config_expert_width(config));
 }

@@ -142,3 +142,6 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
 /// Activations that a GPU hands to the next layer, or gradients back: a hidden vector for each of
 /// its own tokens.
 int64_t model_message_bytes(const model_config *config, const model_shape *shape);
+
+/// Rows that go to experts: one for each of a GPU's own tokens.
+int64_t model_expert_row_bytes(const model_config *config, const model_shape *shape);

@@ -3,11 +3,12 @@
 #include "models/cost/layer_work.h"
 #include "models/cost/saturating.h"
 
-/// Entries of the two or three matrices of an MLP or expert of this width, without biases.
-static int64_t mlp_weight_count(const model_config *config, int ffn_size)
+/// Entries of the two or three matrices of an MLP or expert between rows and inner vectors of these
+/// widths, without biases.
+static int64_t mlp_weight_count(const model_config *config, int width, int ffn_size)
 {
     const int64_t matrices = config->has_gated_mlp ? 3 : 2;
-    return saturating_multiply(matrices * config->hidden_size, ffn_size);
+    return saturating_multiply(matrices * width, ffn_size);
 }
 
 static int64_t norm_parameters(const model_config *config)
@@ -28,16 +29,17 @@ static int64_t attention_vector_parameters(const model_config *config)
     return count;
 }
 
-static int64_t mlp_bias_count(const model_config *config, int ffn_size)
+static int64_t mlp_bias_count(const model_config *config, int width, int ffn_size)
 {
     if (!config->has_mlp_bias || ffn_size == 0) return 0;
-    return (int64_t)ffn_size * (config->has_gated_mlp ? 2 : 1) + config->hidden_size;
+    return (int64_t)ffn_size * (config->has_gated_mlp ? 2 : 1) + width;
 }
 
 static int64_t expert_parameters(const model_config *config, int expert_count)
 {
-    return saturating_multiply(mlp_weight_count(config, config->expert_ffn_size) +
-                                   mlp_bias_count(config, config->expert_ffn_size),
+    const int width = model_config_expert_width(config);
+    return saturating_multiply(mlp_weight_count(config, width, config->expert_ffn_size) +
+                                   mlp_bias_count(config, width, config->expert_ffn_size),
                                expert_count);
 }
 
@@ -72,9 +74,12 @@ static int64_t layer_weights(const model_config *whole, int layer, int expert_co
     const model_config *config = &view;
     const int64_t mixer = model_mixer_weight_count(config);
     if (!config->is_moe[layer]) {
-        return saturating_add(mixer, mlp_weight_count(config, config->ffn_size));
+        return saturating_add(mixer,
+                              mlp_weight_count(config, config->hidden_size, config->ffn_size));
     }
-    const int64_t shared = mlp_weight_count(config, config->shared_ffn_size);
+    const int64_t shared = saturating_add(
+        mlp_weight_count(config, config->hidden_size, config->shared_ffn_size),
+        saturating_multiply(2 * (int64_t)config->hidden_size, config->expert_latent_size));
     const int64_t experts = expert_parameters(config, expert_count);
     return saturating_add(saturating_add(mixer, experts),
                           saturating_add(shared, config->router_weight_count));
@@ -88,7 +93,7 @@ static int64_t layer_vectors(const model_config *whole, int layer)
     if (view.head_count > 0) count += attention_vector_parameters(&view);
     if (view.mamba_head_count > 0) count += mamba_vector_parameters(&view);
     if (view.is_moe[layer]) return count + view.router_bias_count;
-    return count + mlp_bias_count(&view, view.ffn_size);
+    return count + mlp_bias_count(&view, view.hidden_size, view.ffn_size);
 }
 
 int64_t model_layer_weight_count(const model_config *config, int layer)

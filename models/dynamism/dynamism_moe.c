@@ -225,7 +225,7 @@ static void find_links(model_expert_load *moe)
     }
     moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
     moe->backward_exchanges = recomputes(base) ? 2 : 1;
-    moe->exchange_bytes = saturating_multiply(model_message_bytes(base->config, base->shape),
+    moe->exchange_bytes = saturating_multiply(model_expert_row_bytes(base->config, base->shape),
                                               base->config->expert_top_k);
     model_parameter_note(moe->of.parameters, "all_to_all", from,
                          "%" PRId64 " bytes of a GPU each, %d GPUs, %d on a node",

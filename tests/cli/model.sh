@@ -78,7 +78,7 @@ for figure in '"forward_flop":[0,137438953472,' '"backward_input_flop":[0,171798
 done
 
 # Every shipped model runs on every shipped preset.
-for model in gpt-bytes gpt-dynmo gpt-dynmo-body gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x22b mixtral-8x7b gpt-megatron llama-3-70b llama-3.1-405b qwen3-30b-a3b qwen3-235b-a22b deepseek-v2 deepseek-v3 gpt-oss-20b gpt-oss-120b nemotron-3-nano; do
+for model in gpt-bytes gpt-dynmo gpt-dynmo-body gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x22b mixtral-8x7b gpt-megatron llama-3-70b llama-3.1-405b qwen3-30b-a3b qwen3-235b-a22b deepseek-v2 deepseek-v3 gpt-oss-20b gpt-oss-120b nemotron-3-nano nemotron-3-super; do
     for hardware in a100-sxm-80gb b200 b300 gb200-nvl72 gb300-nvl72 gh200 h100-dynmo h100-sxm h200-sxm h800-sxm; do
         if ! "$dynmo" model --model $model --hardware $hardware --json >out 2>err || [ -s err ]; then
             fail "$model on $hardware"
@@ -115,5 +115,26 @@ refuse 1 "h100-sx: No such file or directory; and no shipped hardware is named '
 sed 's/1000000000000}/1979000000000000}/' toy.json >sparse.json
 refuse 2 'sparse.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s' \
     --model gpt2 --hardware sparse.json
+
+# A hybrid's layers, by letters and by words.
+hybrid='{"model_type":"nemotron_h","num_hidden_layers":4,"hidden_size":64,"intermediate_size":96,"num_attention_heads":4,"num_key_value_heads":2,"mamba_num_heads":4,"mamba_head_dim":16,"ssm_state_size":16,"n_groups":2,"n_routed_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":96,"n_shared_experts":1,"moe_latent_size":16,"vocab_size":1000'
+echo "$hybrid,\"hybrid_override_pattern\":\"M*-E\"}" >letters.json
+echo "$hybrid,\"layers_block_type\":[\"mamba\",\"attention\",\"mlp\",\"moe\"]}" >words.json
+for form in letters words; do
+    "$dynmo" model --model $form.json --hardware h100-sxm --sequence-length 64 --json | sed "s/$form//g" >$form
+done
+{ [ -s letters ] && cmp -s letters words; } || fail 'a hybrid by words'
+sed 's/"moe"\]/"xlstm"]/' words.json >word.json
+refuse 2 "word.json: layers_block_type[3]: 'xlstm' is none of mamba, attention, mlp and moe" \
+    --model word.json --hardware h100-sxm
+sed 's/"mlp",//' words.json >few.json
+refuse 2 'few.json: layers_block_type: has 3 entries, needs one for each of 4 layers' \
+    --model few.json --hardware h100-sxm
+sed 's/M\*-E/M*-X/' letters.json >letter.json
+refuse 2 "letter.json: hybrid_override_pattern: 'X' is none of M, *, - and E" \
+    --model letter.json --hardware h100-sxm
+sed 's/M\*-E/M*E/' letters.json >row.json
+refuse 2 'row.json: hybrid_override_pattern: has 3 letters, needs one for each of 4 layers' \
+    --model row.json --hardware h100-sxm
 
 exit "$failed"

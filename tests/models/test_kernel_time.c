@@ -184,13 +184,14 @@ static void total_of(const char *name, int64_t total, int64_t active)
     assert_int_equal(model_active_parameters(&config) / 10000000, active);
 }
 
-/// In units of 10^7: 116.83, 31.6, 30.5, 235.1, 235.7 and 671 and 1026 billion are published; of
-/// active ones embeddings are counted here, as some of the publishers do not.
+/// In units of 10^7: 116.83, 31.6, 120.6, 30.5, 235.1, 235.7 and 671 and 1026 billion are
+/// published; of active ones embeddings are counted here, as some of the publishers do not.
 TEST(models_of_today_have_their_published_parameters)
 {
     total_of("gpt-oss-120b", 11682, 571);
     total_of("gpt-oss-20b", 2091, 418);
     total_of("nemotron-3-nano", 3157, 358);
+    total_of("nemotron-3-super", 12066, 1277);
     total_of("qwen3-30b-a3b", 3053, 335);
     total_of("qwen3-235b-a22b", 23509, 2219);
     total_of("deepseek-v2", 23574, 2137);
@@ -218,6 +219,22 @@ TEST(layers_of_a_hybrid_have_what_its_pattern_says)
     // 4096 tokens meet 2688 x (2 x 4096 + 2 x 1024 + 64) and 4096 x 2688 entries.
     assert_int_equal(work.projection.flop, INT64_C(2) * 4096 * 2688 * (10304 + 4096));
     assert_int_equal(work.mlp.flop, 0);
+}
+
+TEST(latent_experts_take_compressed_rows)
+{
+    model_config config;
+    const model_shape shape = {
+        .sequence_length = 4096, .microbatch_size = 1, .dtype = MODEL_DTYPE_BFLOAT16};
+    require(model_config_open("nemotron-3-super", NULL, memory, &config, &why));
+    const model_layer_work work = model_layer_work_of(&config, &shape, 1, MODEL_PASS_FORWARD);
+    // Router; 22 experts of 2 matrices; into 1024 numbers and back; the shared expert's 2.
+    const int64_t weights =
+        4096 * 512 + INT64_C(22) * 2 * 1024 * 2688 + 2 * 4096 * 1024 + INT64_C(2) * 4096 * 5376;
+    assert_int_equal(work.mlp.flop, 2 * 4096 * weights);
+    assert_int_equal(model_expert_row_bytes(&config, &shape), 4096 * 1024 * 2);
+    assert_int_equal(model_message_bytes(&config, &shape), 4096 * 4096 * 2);
+    assert_int_equal(model_layer_expert_parameters(&config, 1), INT64_C(512) * 2 * 1024 * 2688);
 }
 
 int main(void)

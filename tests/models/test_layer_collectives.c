@@ -122,6 +122,12 @@ TEST(tokens_go_to_their_experts_and_back)
     const model_config none = small(dense);
     assert_int_equal(of_layer(&none, (model_parallel){.data = 4}, MODEL_PASS_FORWARD, 0).expert_ns,
                      0);
+    // Rows of a quarter of the width; B needs them back, to expand them.
+    model_config latent = config;
+    latent.expert_latent_size = 4;
+    parallel = (model_parallel){.data = 4, .expert = 4, .expert_deduplication = 1};
+    assert_int_equal(of_layer(&latent, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 2688 / 4);
+    assert_int_equal(of_layer(&latent, parallel, MODEL_PASS_FORWARD, 0).last_expert_ns, 0);
 }
 
 /// Where kernels know the nodes F sends 8 bits out; what comes back is summed, and stays wide.
