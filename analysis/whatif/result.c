@@ -231,10 +231,13 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
                 100 * (bar->low / best->iteration_ns - 1),
                 100 * (bar->high / best->iteration_ns - 1));
     if (study->is_modelled && (study->calibration == NULL || study->is_beyond_calibration)) {
-        text_format(out,
-                    " (older or uncompiled software: up to %.1f times as long; experts that a "
-                    "framework has just begun with: %.1f)",
-                    OLD_SOFTWARE_RATIO, NEW_MODEL_RATIO);
+        text_format(out, " (older or uncompiled software: up to %.1f times as long",
+                    OLD_SOFTWARE_RATIO);
+        if (study->has_experts) {
+            text_format(out, "; experts that a framework has just begun with: %.1f",
+                        NEW_MODEL_RATIO);
+        }
+        text_append(out, ")");
     }
 }
 
