@@ -126,7 +126,7 @@ typedef struct ana_setup {
 ///              NULL: the setup has one of its own, in memory
 /// @param setup must stay where it is
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
-///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
+///         fewer layers than there are stages, or layers without any time; STATUS_INFEASIBLE if GPUs are too few, the global
 ///         batch is not divisible, or memory cannot be enough. setup->refusal then says which.
 status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
                       error_message *err);

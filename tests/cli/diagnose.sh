@@ -183,6 +183,16 @@ grep -q ': rank 0 of 2 has 1\.41 times the mean; hot experts 0 (2\.2[34] times)$
 
 # Wrong questions.
 refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.db
+# The files of some ranks are missing where layers have no time; in an iteration alone they may have none.
+run skipped.db 'l == 3 && i < 2 ? 0 : 1000000 * (1 + l)'
+answers 'not worthwhile, noise' skipped.db --stages 4
+run half.db 'l < 8 ? 0 : 1000000 * (1 + l)'
+missing='half.db: 8 of 16 layers have no time in any pass, layer 0 first: import the files of all ranks'
+refuse 2 "$missing" half.db --stages 4
+echo '{"schema":"dynmo-study/1","trace":"half.db","hardware":"h100.json","pipeline":{"stages":4}}' >half.json
+subject=simulate
+refuse 2 "half.json: $missing" half.json
+subject=diagnose
 refuse 2 "diagnose: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16" \
     steps.db --stages 17
 refuse 2 'schedule interleaved-1f1b puts 2 stages on a rank; a diagnosis needs one' \
