@@ -153,7 +153,7 @@ static status export_torchtitan(const cli_arguments *arguments, arena *memory, t
     cli_exported_plan exported;
     ana_export_how how;
     TRY(read_plan(arguments, memory, &exported, &how, err));
-    if (csv == NULL) csv = "schedule.csv";
+    if (csv == NULL) csv = ANA_TORCHTITAN_CSV_DEFAULT;
     return in_plan(arguments, ana_export_torchtitan(&exported.plan, csv, &how, memory, out, err),
                    err);
 }
@@ -368,7 +368,8 @@ const cli_command cli_command_export = {
              .help = "deepspeed: LayerSpecs after the plan's last layer; they go to the last "
                      "stage. Default: 0."},
             {"--csv", "PATH",
-             .help = "torchtitan: where the training finds the CSV. Default: schedule.csv."},
+             .help = "torchtitan: where the training finds the CSV. "
+                     "Default: " ANA_TORCHTITAN_CSV_DEFAULT "."},
             {"--beside", "RUN.db",
              .help = "perfetto: adds the same rows of the newest complete run of another store, as "
                      "what was predicted beside what was measured."},

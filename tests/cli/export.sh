@@ -197,6 +197,12 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
     fail 'a point and a recorded row have other plans'
 "$dynmo" export pytorch run.db --row cut >order.csv || fail 'the order of a recorded row'
 "$dynmo" export pytorch study.json --point 1 | cmp -s - order.csv || fail 'the order of a point'
+# A point's order is known, also where it was searched.
+sed 's/"1f1b"/"zb-auto"/' study.json >searched_study.json
+subject='export pytorch'
+"$dynmo" export pytorch searched_study.json --point 1 -o searched.csv || fail 'the searched order of a point'
+[ "$(wc -l <searched.csv)" -eq 4 ] || fail "the searched order of a point: $(cat searched.csv)"
+subject='export megatron'
 [ "$(sed -n '/parallel-layout/,/^)/p' point.sh)" = "    --pipeline-model-parallel-layout 'Et*8|t*9|t*9|t*6L'
     --tensor-model-parallel-size 2
     --context-parallel-size 2
