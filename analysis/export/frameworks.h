@@ -33,6 +33,9 @@ typedef struct ana_launch {
 /// @param setup open; its first replicas' degrees count
 ana_launch ana_launch_of(const ana_setup *setup);
 
+/// Whether Megatron is told to send tokens once to each GPU, rather than once to each expert.
+bool ana_launch_sends_once(const ana_launch *launch);
+
 /// Appends the options of Megatron-LM, one line each, indented. Appends nothing of a plan alone.
 /// Source: megatron/training/arguments.py of core 0.16.
 ///

@@ -103,9 +103,38 @@ static status find_point(const cli_arguments *arguments, const ana_matrix *matri
                      matrix->name, matrix->point_count - 1);
 }
 
+/// How much longer a point takes where tokens go to experts in one of the two ways; 0: not known.
+static double dispatch_ratio(ana_point_worker *worker, const char *path, const char *text,
+                             const char *changes, double iteration_ns)
+{
+    ana_point point;
+    const status played = ana_point_evaluate(worker, path, text, changes, &point, NULL);
+    if (played != STATUS_OK || point.refusal != ANA_REFUSAL_NONE) return 0;
+    return point.iteration_ns / iteration_ns;
+}
+
+/// What the ends of a share of copies that are not sent take: frameworks send all or none.
+static status play_dispatch(const ana_matrix *matrix, const char *changes, double iteration_ns,
+                            arena *memory, cli_exported_plan *exported, error_message *err)
+{
+    const model_parallel *parallel = &exported->launch.parallel;
+    ana_point_worker *worker = ana_point_worker_create(memory);
+    text_buffer text = {.memory = memory};
+    if (parallel->expert == 1 || parallel->expert_deduplication <= 0 ||
+        parallel->expert_deduplication >= 1) {
+        return STATUS_OK;
+    }
+    TRY(json_change(matrix->name, matrix->base, changes, &text, err));
+    exported->copied_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
+                                            "{\"training.expert_deduplication\":0}", iteration_ns);
+    exported->once_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
+                                          "{\"training.expert_deduplication\":1}", iteration_ns);
+    return STATUS_OK;
+}
+
 /// What the point's balancer decides: the plan at the end of its run.
 static status play_point(ana_point_worker *worker, const ana_matrix *matrix, const char *changes,
-                         cli_exported_plan *exported, error_message *err)
+                         arena *memory, cli_exported_plan *exported, error_message *err)
 {
     ana_point point;
     const char *path = matrix->name;
@@ -124,7 +153,7 @@ static status play_point(ana_point_worker *worker, const ana_matrix *matrix, con
     }
     exported->plan = *plan;
     exported->launch = ana_launch_of(ana_point_worker_setup(worker));
-    return STATUS_OK;
+    return play_dispatch(matrix, changes, point.iteration_ns, memory, exported, err);
 }
 
 static status read_point(const cli_arguments *arguments, const char *path, const char *text,
@@ -138,7 +167,8 @@ static status read_point(const cli_arguments *arguments, const char *path, const
     int *value = arena_array(memory, (size_t)matrix.axis_count + 1, sizeof *value);
     ana_matrix_values(&matrix, number, value);
     ana_matrix_changes(&matrix, value, &changes);
-    return play_point(ana_point_worker_create(memory), &matrix, changes.bytes, exported, err);
+    return play_point(ana_point_worker_create(memory), &matrix, changes.bytes, memory, exported,
+                      err);
 }
 
 /// A plan or a study; with takes_orders whatever has no schema is an order.
