@@ -96,6 +96,18 @@ mends layers both.db
 microbatches nearly.db '1 + 0.01 * s'
 "$dynmo" diagnose nearly.db --stages 4 | grep -q ' correlate, but lengths that differ cost little$' || fail 'lengths alike are said to differ'
 
+# A cold first iteration is left out, unless it is asked for, or the next was not recorded.
+run cold.db '(i == 0 ? 3 : 1) * (l < 4 ? 4000000 : 1000000) + 10000 * n()'
+"$dynmo" diagnose cold.db --stages 4 >cold || fail 'a cold first iteration'
+grep -qx 'note: most layers of iteration 0 take [0-9.]* times as long as in the next: it is left out as warm-up (--first 0 keeps it)' cold ||
+    fail "a cold first iteration is not told: $(head -n 4 cold)"
+grep -q 'tuned  *from 1: 2 2 6 6$' cold || fail "a cold first iteration has a split: $(grep tuned cold)"
+"$dynmo" diagnose cold.db --stages 4 --json | grep -q '"iterations":79,.*"cold_iteration":0,"cold_factor":[23]\.' || fail 'JSON of a cold first iteration'
+"$dynmo" diagnose cold.db --stages 4 --first 0 --json | grep -q '"iterations":80,' || fail '--first 0 leaves the first out'
+"$dynmo" diagnose drift.db --stages 4 --json | grep -q cold_ && fail 'a run that changes is called cold'
+run apart.db '(i == 0 ? 3 : 1) * (l < 4 ? 4000000 : 1000000) + 10000 * n()' 80 25
+"$dynmo" diagnose apart.db --stages 4 --json | grep -q '"iterations":80,' || fail 'a first sample is left out whose next is far'
+
 # Nothing at all, and next to nothing.
 run nothing.db 0
 run once.db '1000000 * (1 + l)' 1
