@@ -56,7 +56,7 @@ status ana_series_read(const bal_cost_source *source, int iteration_count, int c
 
 /// By which most passes of most layers take longer in the first iteration than in the next one of
 /// the run; 0: by less than ANA_COLD_FACTOR_MIN, or the next one is not kept, or nothing comes
-/// after it. Of a run that trains on, no change of the model is so large.
+/// after it.
 double ana_series_cold_factor(const ana_series *series, arena *memory);
 
 /// The series without its first iteration. Borrows its arrays.
