@@ -255,6 +255,14 @@ static void say_limit(const ana_sure_point *drawn, ana_bar bar, double limit, co
                 100 * gsl_cdf_gaussian_P(log(limit / of->middle), deviation));
 }
 
+/// The ranks among which the answer is sought: those of the reference's training, if any of it can
+/// be played.
+static int64_t answer_end(const ana_whatif *study)
+{
+    const ana_standing *standing = &study->standing;
+    return standing->comparable_count > 0 ? standing->comparable_count : standing->feasible_count;
+}
+
 /// How far a rank is behind the first, by what they are ranked by; NAN where that takes nothing.
 static double behind(const ana_whatif *study, int64_t rank)
 {
@@ -291,11 +299,10 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
                 "runs were, it fits with a probability of %.0f %%",
                 text_size(best->free_bytes).text, text_size(best->peak_memory_bytes).text,
                 100 * fits);
-    while (rank < study->standing.comparable_count &&
-           ana_whatif_fits(study, order[rank]) < SURE_TO_FIT) {
+    while (rank < answer_end(study) && ana_whatif_fits(study, order[rank]) < SURE_TO_FIT) {
         rank++;
     }
-    if (rank == study->standing.comparable_count) {
+    if (rank == answer_end(study)) {
         text_append(out, "; none of this training has 90 %");
     } else {
         text_append(out, "; the first with 90 % is at ");
@@ -304,13 +311,13 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
     text_append(out, ". ");
 }
 
-/// The first rank of the reference's training whose plan can be exported; comparable_count: none.
+/// The first rank of the answer's whose plan can be exported; answer_end: none.
 static int64_t first_exported(const ana_whatif *study, int framework)
 {
-    const ana_standing *standing = &study->standing;
+    const int64_t *order = study->standing.order;
     int64_t rank = 0;
-    while (rank < standing->comparable_count &&
-           (study->points[standing->order[rank]].frameworks & 1u << framework) == 0) {
+    while (rank < answer_end(study) &&
+           (study->points[order[rank]].frameworks & 1u << framework) == 0) {
         rank++;
     }
     return rank;
@@ -334,7 +341,7 @@ static bool name_frameworks(const int64_t *first, int64_t rank, const char *befo
 /// Who can play the best point, and what the others can.
 static void say_frameworks(const ana_whatif *study, text_buffer *out)
 {
-    const int64_t none = study->standing.comparable_count;
+    const int64_t none = answer_end(study);
     int64_t first[ANA_FRAMEWORK_COUNT] = {-1};
     if (study->framework != ANA_FRAMEWORK_ANY) return;
     for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
@@ -353,7 +360,7 @@ static void say_frameworks(const ana_whatif *study, text_buffer *out)
             if (first[same] == rank) first[same] = -1;
         }
     }
-    name_frameworks(first, none, "; none of this training goes to ", out);
+    name_frameworks(first, none, "; none goes to ", out);
     text_append(out, ". ");
 }
 
@@ -564,13 +571,13 @@ static void write_numbers(const ana_whatif *study, const char *key, int64_t from
     json_end_array(writer);
 }
 
-/// Of each framework the best point of the reference's training that can be exported to it.
+/// Of each framework the best point of the answer's that can be exported to it.
 static void write_frameworks(const ana_whatif *study, json_writer *writer)
 {
     json_put_object(writer, "frameworks");
     for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
         const int64_t rank = first_exported(study, framework);
-        if (rank == study->standing.comparable_count) {
+        if (rank == answer_end(study)) {
             json_put_null(writer, ana_framework_names[framework]);
             continue;
         }

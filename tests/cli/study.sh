@@ -237,6 +237,7 @@ awk -F, 'NR == 1 { for (c = 1; c <= NF; c++) at[$c] = c; next }
 # Who can play the best point, and the best that the others can, as export has it; or for one of them alone.
 cp "$plain" h100.json
 study ',"balancing":{"balancer":"tuned"},"vary":{"training.tensor_parallel":[1,2],"pipeline.schedule":["1f1b","zb-h1","zb-v"]},"cluster":{"memory_bytes":0}'
+cp s.json t.json
 "$dynmo" study s.json --draws 0 >out || fail 'frameworks'
 tr '\n' ' ' <out >line
 grep -qF 'Fastest: point 5 (tensor_parallel 2, schedule zb-v) ' line || fail "frameworks: $(cat line)"
@@ -254,7 +255,15 @@ for each in "megatron 3" "pytorch 5" "torchtitan 5" "deepspeed 0"; do
 done
 grep -qF '5  cannot be exported; point 1: deepspeed: schedule zb-h1: with 1 chunk a rank DeepSpeed runs 1f1b in its own order' out ||
     fail 'points that cannot be exported are not counted'
-sed 's/"1f1b","zb-h1",//' s.json >v.json
+# Where nothing of the training as written can be played, the answer is of another.
+study ',"vary":{"training.microbatches":[8]},"cluster":{"memory_bytes":3000000000}'
+sed -i 's/"microbatches":8/"microbatches":64/; s/"1f1b"/"gpipe"/' s.json
+"$dynmo" study s.json --draws 0 --json >json || fail 'another training'
+grep -q '"ranking":\[\],"other_training":\[0\],.*"megatron":null,"megatron-bridge":null,"pytorch":{"best_point":0,"rank":1,' json ||
+    fail "another training: $(cat json)"
+"$dynmo" study s.json --draws 0 | tr '\n' ' ' |
+    grep -qF 'export` takes it to pytorch, torchtitan; none goes to megatron, megatron-bridge, deepspeed. ' || fail 'another training'
+sed 's/"1f1b","zb-h1",//' t.json >v.json
 refuse 3 'v.json: none of 2 points can be played; 2: cannot be exported, as megatron: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 4; plan for 1f1b or interleaved-1f1b (--schedule), or for another schedu' \
     v.json --framework megatron
 refuse 2 "--framework: unknown 'horovod'; known: any, megatron, megatron-bridge, pytorch, torchtitan, deepspeed" \
