@@ -242,6 +242,9 @@ static status decide(replay *state, bool changed, bal_training_iteration *record
 static status put(replay *state, bal_training_iteration *record)
 {
     const bal_record_sink *sink = &state->training->sink;
+    if (state->plan.owner == NULL && state->plan.family->is_searched) {
+        record->searched = &state->plan.searched.schedule;
+    }
     if (state->plan.owner == NULL && sink->wants_timeline != NULL &&
         sink->wants_timeline(sink->context, record->iteration)) {
         const bal_stage_costs *stages = &state->play.stages[state->play.times.slowest];

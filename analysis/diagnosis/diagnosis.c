@@ -301,6 +301,10 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     ana_setup *own = arena_array(memory, 1, sizeof *own);
     TRY(ana_series_read(&setup->source, setup->iteration_count, ANA_SERIES_COUNT_MAX, memory,
                         series, err));
+    if (setup->study->trace_path != NULL && setup->study->first_iteration < 0) {
+        made->cold_factor = ana_series_cold_factor(series, memory);
+        if (made->cold_factor > 0) *series = ana_series_after_first(series);
+    }
     made->evidence.knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
     if (!made->evidence.knows_state && made->options.layer_state_bytes > 0) {
         fill_state(series, made->options.layer_state_bytes, memory);

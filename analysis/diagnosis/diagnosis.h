@@ -54,6 +54,14 @@ typedef struct ana_series {
 status ana_series_read(const bal_cost_source *source, int iteration_count, int count_max,
                        arena *memory, ana_series *series, error_message *err);
 
+/// By which most passes of most layers take longer in the first iteration than in the next one of
+/// the run; 0: by less than ANA_COLD_FACTOR_MIN, or the next one is not kept, or nothing comes
+/// after it.
+double ana_series_cold_factor(const ana_series *series, arena *memory);
+
+/// The series without its first iteration. Borrows its arrays.
+ana_series ana_series_after_first(const ana_series *series);
+
 /// Iterations of the run that one of the series stands for: 1 where all were sampled and kept.
 double ana_series_spacing(const ana_series *series);
 
@@ -254,7 +262,9 @@ typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
     ana_diagnosis_options options;
     const ana_series *series;
-    double spacing; // iterations of the run that one of the series stands for
+    double cold_factor; // the first iteration took so many times as long as the next, and is left
+                        // out as warm-up; 0: it is not
+    double spacing;     // iterations of the run that one of the series stands for
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study
     int baseline;             // row of the better of `even` and `tuned`, which gains are over

@@ -54,7 +54,15 @@ static void print_head(const ana_diagnosis *of, text_buffer *out)
     if (of->spacing > 1) {
         text_format(out, "; each of %d stands for %.4g", series->count, of->spacing);
     }
-    text_append(out, "\n\n");
+    text_append(out, "\n");
+    if (of->cold_factor > 0) {
+        text_format(
+            out,
+            "note: most layers of iteration %d take %.2f times as long as in the next: it is "
+            "left out as warm-up (--first %d keeps it)\n",
+            setup->first_iteration, of->cold_factor, setup->first_iteration);
+    }
+    text_append(out, "\n");
 }
 
 static void print_gain(const char *label, const ana_gain_interval *interval, const char *remark,
@@ -255,6 +263,10 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "first_iteration", setup->first_iteration);
     json_put_int64(writer, "last_iteration", series->last + setup->first_iteration);
     put_ratio(writer, "spacing", of->spacing);
+    if (of->cold_factor > 0) {
+        json_put_int64(writer, "cold_iteration", setup->first_iteration);
+        put_ratio(writer, "cold_factor", of->cold_factor);
+    }
     json_put_bool(writer, "microbatches_known", series->costs[0].microbatch_count > 1);
     json_put_bool(writer, "state_known", of->evidence.knows_state);
 }

@@ -92,6 +92,38 @@ status ana_series_read(const bal_cost_source *source, int iteration_count, int c
     return STATUS_OK;
 }
 
+double ana_series_cold_factor(const ana_series *series, arena *memory)
+{
+    const size_t cells = (size_t)series->layer_count * BAL_COST_TIMES_COUNT;
+    double *factors = arena_array(memory, cells, sizeof *factors);
+    bal_layer_times times[2];
+    int count = 0;
+    if (series->count < 3 || series->iteration[1] != series->iteration[0] + 1) return 0;
+    for (int index = 0; index < 2; index++) {
+        bal_layer_times_init(&times[index], series->layer_count, memory);
+        if (bal_layer_times_fill(&times[index], &series->costs[index], NULL) != STATUS_OK) return 0;
+    }
+    for (size_t cell = 0; cell < cells; cell++) {
+        const size_t pass = cell % BAL_COST_TIMES_COUNT;
+        const size_t layer = cell / BAL_COST_TIMES_COUNT;
+        const int64_t first_ns = times[0].passes[pass][layer];
+        const int64_t next_ns = times[1].passes[pass][layer];
+        if (first_ns > 0 && next_ns > 0) factors[count++] = (double)first_ns / (double)next_ns;
+    }
+    const double factor = ana_lower_median(factors, count);
+    return factor >= ANA_COLD_FACTOR_MIN ? factor : 0;
+}
+
+ana_series ana_series_after_first(const ana_series *series)
+{
+    ana_series after = *series;
+    after.count--;
+    after.iteration++;
+    after.costs++;
+    after.before_ns += series->layer_count + 1;
+    return after;
+}
+
 double ana_series_spacing(const ana_series *series)
 {
     if (series->count < 2) return 1;

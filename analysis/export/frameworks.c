@@ -414,16 +414,83 @@ static void write_rank(const bal_schedule *schedule, int rank, bool is_exact, te
     text_append(out, "\n");
 }
 
+static status check_torch(const char *name, bal_placement placement, error_message *err)
+{
+    if (placement == BAL_PLACEMENT_LOOP || placement == BAL_PLACEMENT_V) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s places every stage on two ranks; torch has each on one", name);
+}
+
 status ana_export_pytorch(const bal_schedule *schedule, bool is_exact, text_buffer *out,
                           error_message *err)
 {
-    if (schedule->placement != BAL_PLACEMENT_LOOP && schedule->placement != BAL_PLACEMENT_V) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s places every stage on two ranks; torch has each on one",
-                         schedule->name);
-    }
+    TRY(check_torch(schedule->name, schedule->placement, err));
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         write_rank(schedule, rank, is_exact, out);
     }
     return STATUS_OK;
+}
+
+/// Whether a plan says its order, or a schedule that needs no costs does.
+static status check_searched(const bal_plan *plan, error_message *err)
+{
+    if (plan->order != NULL || !bal_schedule_family_find(plan->schedule)->is_searched) {
+        return STATUS_OK;
+    }
+    return error_set(
+        err, STATUS_INVALID,
+        "schedule %s is searched on costs, and the plan has no order: give --costs, or "
+        "what `dynmo schedule --json` printed",
+        plan->schedule);
+}
+
+status ana_export_order(const bal_plan *plan, arena *memory, bal_schedule *schedule,
+                        error_message *err)
+{
+    const bal_schedule_request request = {.name = plan->schedule,
+                                          .rank_count = plan->rank_count,
+                                          .microbatch_count = plan->microbatch_count,
+                                          .chunk_count = plan->chunk_count};
+    TRY(check_searched(plan, err));
+    if (plan->order == NULL) return bal_schedule_build(&request, memory, schedule, err);
+    *schedule = *plan->order;
+    return STATUS_OK;
+}
+
+const char *const ana_framework_names[ANA_FRAMEWORK_COUNT] = {
+    "any", "megatron", "megatron-bridge", "pytorch", "torchtitan", "deepspeed"};
+
+/// Of an order, which may be long, nothing is written: a plan that was played has one.
+static status check_pytorch(const bal_plan *plan, error_message *err)
+{
+    TRY(check_searched(plan, err));
+    return check_torch(plan->schedule, plan->placement, err);
+}
+
+status ana_export_check(ana_framework framework, const bal_plan *plan, const ana_launch *launch,
+                        arena *memory, error_message *err)
+{
+    const ana_export_how how = {.launch = launch};
+    text_buffer out = {0};
+    status result = STATUS_OK;
+    switch (framework) {
+    case ANA_FRAMEWORK_MEGATRON:
+        result = ana_export_megatron(plan, &how, memory, &out, err);
+        break;
+    case ANA_FRAMEWORK_BRIDGE:
+        result = ana_export_bridge(plan, &how, memory, &out, err);
+        break;
+    case ANA_FRAMEWORK_PYTORCH:
+        return check_pytorch(plan, err);
+    case ANA_FRAMEWORK_TORCHTITAN:
+        result = ana_export_torchtitan(plan, ANA_TORCHTITAN_CSV_DEFAULT, &how, memory, &out, err);
+        break;
+    case ANA_FRAMEWORK_DEEPSPEED:
+        result = ana_export_deepspeed(plan, 0, 0, &how, memory, &out, err);
+        break;
+    default:
+        break;
+    }
+    text_free(&out);
+    return result;
 }

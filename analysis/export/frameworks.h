@@ -33,6 +33,9 @@ typedef struct ana_launch {
 /// @param setup open; its first replicas' degrees count
 ana_launch ana_launch_of(const ana_setup *setup);
 
+/// Whether Megatron is told to send tokens once to each GPU, rather than once to each expert.
+bool ana_launch_sends_once(const ana_launch *launch);
+
 /// Appends the options of Megatron-LM, one line each, indented. Appends nothing of a plan alone.
 /// Source: megatron/training/arguments.py of core 0.16.
 ///
@@ -60,6 +63,28 @@ typedef struct ana_export_how {
     bool is_split_only;       // frameworks that choose the order: whatever the plan's is
     const ana_launch *launch; // of a point of a study; NULL: not known
 } ana_export_how;
+
+/// Those that take a plan, by their names on the command line.
+typedef enum ana_framework {
+    ANA_FRAMEWORK_ANY,
+    ANA_FRAMEWORK_MEGATRON,
+    ANA_FRAMEWORK_BRIDGE,
+    ANA_FRAMEWORK_PYTORCH,
+    ANA_FRAMEWORK_TORCHTITAN,
+    ANA_FRAMEWORK_DEEPSPEED,
+    ANA_FRAMEWORK_COUNT
+} ana_framework;
+
+/// "any", "megatron", "megatron-bridge", "pytorch", "torchtitan", "deepspeed".
+extern const char *const ana_framework_names[ANA_FRAMEWORK_COUNT];
+
+/// Whether the plan of a point can be written for a framework, by its writer below and its
+/// defaults.
+///
+/// @param memory for scratch
+/// @return what the writer refuses
+status ana_export_check(ana_framework framework, const bal_plan *plan, const ana_launch *launch,
+                        arena *memory, error_message *err);
 
 /// The one schedule that Megatron plays with so many chunks per rank.
 const char *ana_megatron_schedule(int chunk_count);
@@ -94,6 +119,8 @@ status ana_export_bridge(const bal_plan *plan, const ana_export_how *how, arena 
 status ana_export_deepspeed(const bal_plan *plan, int before, int after, const ana_export_how *how,
                             arena *memory, text_buffer *out, error_message *err);
 
+#define ANA_TORCHTITAN_CSV_DEFAULT "schedule.csv"
+
 /// The settings of torchtitan, in Python: a list of module names per stage, in model order, called
 /// as in its own models. Of the schedule's name only the placement counts when it is given a CSV:
 /// as V for ZBVZeroBubble, else interleaved. Source: torchtitan/distributed/pipeline_parallel.py,
@@ -116,11 +143,17 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
 /// backward in W. So there B is written in place of I, and no W; that takes less time, and the
 /// order that is read back is the one that PyTorch plays.
 ///
-/// @param schedule one that bal_schedule_check accepts
+/// @param schedule one that bal_schedule_check accepts; of a plan: ana_export_order
 /// @param is_exact writes I and W of the first stage, too
 /// @return STATUS_UNSUPPORTED for a placement with two copies of a stage
 status ana_export_pytorch(const bal_schedule *schedule, bool is_exact, text_buffer *out,
                           error_message *err);
+
+/// The order of a plan: the one that is in it, or that its schedule has.
+///
+/// @return STATUS_INVALID for a searched schedule without an order; what bal_schedule_build says
+status ana_export_order(const bal_plan *plan, arena *memory, bal_schedule *schedule,
+                        error_message *err);
 
 // A recipe for giving nodes of a running job back when re-packing needs them no more: a shell
 // script made from the plans of a run, for Slurm, for Kubernetes (a Job per size) or for the MIG

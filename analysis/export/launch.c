@@ -96,10 +96,9 @@ static status refuse_graphs(const ana_launch *launch, const char *framework, err
                      framework);
 }
 
-/// Whether tokens go once to each GPU, rather than once to each expert.
-static bool sends_once(const model_parallel *parallel)
+bool ana_launch_sends_once(const ana_launch *launch)
 {
-    return parallel->expert_deduplication > 0.5;
+    return launch->parallel.expert_deduplication > 0.5;
 }
 
 /// "    --name value", or "name=value" for a member.
@@ -145,9 +144,10 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
         append_degree(out, form, "expert-tensor-parallel-size", parallel->expert_tensor, 0);
     }
     if (parallel->expert > 1) { // Megatron's own default gathers all tokens
-        text_append(out, sends_once(parallel) ? "    --moe-token-dispatcher-type flex "
-                                                "--moe-flex-dispatcher-backend deepep\n"
-                                              : "    --moe-token-dispatcher-type alltoall\n");
+        text_append(out, ana_launch_sends_once(launch)
+                             ? "    --moe-token-dispatcher-type flex "
+                               "--moe-flex-dispatcher-backend deepep\n"
+                             : "    --moe-token-dispatcher-type alltoall\n");
     }
     TRY(check_kernels(launch, "Megatron-LM", err));
     if (launch->overlaps_experts) text_append(out, "    --overlap-moe-expert-parallel-comm\n");
@@ -194,9 +194,10 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
     append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);
     if (parallel->expert > 1) {
-        text_append(out, sends_once(parallel) ? "model.moe_token_dispatcher_type=flex\n"
-                                                "model.moe_flex_dispatcher_backend=deepep\n"
-                                              : "model.moe_token_dispatcher_type=alltoall\n");
+        text_append(out, ana_launch_sends_once(launch)
+                             ? "model.moe_token_dispatcher_type=flex\n"
+                               "model.moe_flex_dispatcher_backend=deepep\n"
+                             : "model.moe_token_dispatcher_type=alltoall\n");
     }
     TRY(check_kernels(launch, "Megatron-Bridge", err));
     if (launch->overlaps_experts) {

@@ -1,5 +1,6 @@
 #include "analysis/stragglers/causes.h"
 
+#include "balance/partition/partition.h"
 #include "base/text.h"
 
 #include <gsl/gsl_cdf.h>
@@ -19,7 +20,7 @@ static const double link_factor_min = 2;
 typedef struct finding {
     const ana_op_run *run;
     const ana_slowdowns *slowdowns;
-    const int *layers;
+    const ana_stage_layers *layers;
     ana_work_times times;
     double *stage_factor; // [stage_count] that a new split multiplies a stage's times by
     bool *is_slow;        // [worker_count]
@@ -191,7 +192,7 @@ static void split_layers(finding *of, const double *extra_ns, double layer_ns)
     int left = -stages;
     split->layers = arena_array(of->memory, (size_t)stages, sizeof *split->layers);
     for (int stage = 0; stage < stages; stage++) {
-        left += of->layers[stage];
+        left += of->layers->counts[stage];
         split->layers[stage] = 1;
     }
     for (; left > 0; left--) {
@@ -208,6 +209,43 @@ static void split_layers(finding *of, const double *extra_ns, double layer_ns)
     }
 }
 
+/// The split of the layers' own times whose longest stage is shortest.
+static void split_times(finding *of)
+{
+    const int stages = of->run->stage_count;
+    ana_stage_split *split = &of->causes->split;
+    int layer_count = 0;
+    int64_t bottleneck_ns = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        layer_count += of->layers->counts[stage];
+    }
+    int64_t *before = arena_array(of->memory, (size_t)layer_count + 1, sizeof *before);
+    int64_t *zeros = arena_array(of->memory, (size_t)layer_count + 1, sizeof *zeros);
+    int *first_layer = arena_array(of->memory, (size_t)stages + 1, sizeof *first_layer);
+    for (int layer = 0; layer < layer_count; layer++) {
+        before[layer + 1] = before[layer] + of->layers->layer_ns[layer];
+    }
+    bal_chain chain = {.layer_count = layer_count,
+                       .stage_count = stages,
+                       .weight_before = before,
+                       .state_before = zeros,
+                       .activation_before = zeros};
+    if (bal_chain_bound_load_sum(&chain, NULL) != STATUS_OK ||
+        bal_partition_bottleneck(&chain, of->memory, first_layer, &bottleneck_ns, NULL) !=
+            STATUS_OK) {
+        return;
+    }
+    split->layers = arena_array(of->memory, (size_t)stages, sizeof *split->layers);
+    for (int stage = 0, first = 0; stage < stages; stage++) {
+        const int end = first + of->layers->counts[stage];
+        const int64_t now_ns = before[end] - before[first];
+        const int64_t then_ns = before[first_layer[stage + 1]] - before[first_layer[stage]];
+        split->layers[stage] = first_layer[stage + 1] - first_layer[stage];
+        of->stage_factor[stage] = now_ns > 0 ? (double)then_ns / (double)now_ns : 1;
+        first = end;
+    }
+}
+
 /// What each stage takes of one microbatch.
 static void find_split(finding *of)
 {
@@ -217,7 +255,6 @@ static void find_split(finding *of)
     double *extra_ns = scratch + stages;
     double mean_ns = 0;
     split->stage_ns = arena_array(of->memory, (size_t)stages, sizeof *split->stage_ns);
-    split->shares = arena_array(of->memory, (size_t)stages, sizeof *split->shares);
     of->stage_factor = arena_array(of->memory, (size_t)stages, sizeof *of->stage_factor);
     for (int stage = 0; stage < stages; stage++) {
         double sum_ns = 0;
@@ -228,20 +265,32 @@ static void find_split(finding *of)
         }
         split->stage_ns[stage] = (int64_t)(sum_ns + 0.5);
         mean_ns += sum_ns / stages;
-        scratch[stage] = sum_ns / (of->layers != NULL ? of->layers[stage] : 1);
+        scratch[stage] = sum_ns / (of->layers->counts != NULL ? of->layers->counts[stage] : 1);
     }
     const double unit_ns = ana_lower_median(scratch, stages);
     split->unit_ns = (int64_t)(unit_ns + 0.5);
     for (int stage = 0; stage < stages; stage++) {
         const double stage_ns = (double)split->stage_ns[stage];
         const bool is_end = stage == 0 || stage == stages - 1;
-        const double more_ns = stage_ns - unit_ns * (of->layers != NULL ? of->layers[stage] : 1);
-        extra_ns[stage] = of->layers != NULL || (is_end && more_ns > 0) ? more_ns : 0;
+        const double more_ns =
+            stage_ns - unit_ns * (of->layers->counts != NULL ? of->layers->counts[stage] : 1);
+        extra_ns[stage] = of->layers->counts != NULL || (is_end && more_ns > 0) ? more_ns : 0;
         of->stage_factor[stage] = stage_ns > 0 ? mean_ns / stage_ns : 1;
-        split->shares[stage] = unit_ns > 0 ? (mean_ns - extra_ns[stage]) / unit_ns : 1;
     }
-    if (of->layers != NULL && unit_ns > 0) split_layers(of, extra_ns, unit_ns);
+    if (of->layers->layer_ns != NULL) {
+        split_times(of);
+    } else if (of->layers->counts != NULL && unit_ns > 0) {
+        split_layers(of, extra_ns, unit_ns);
+    }
     free(scratch);
+}
+
+static void say_layers(const int *layers, int stage_count, const char *before, text_buffer *out)
+{
+    text_append(out, before);
+    for (int stage = 0; stage < stage_count; stage++) {
+        text_format(out, " %d", layers[stage]);
+    }
 }
 
 static bool find_stages(finding *of, text_buffer *evidence)
@@ -256,18 +305,18 @@ static bool find_stages(finding *of, text_buffer *evidence)
     of->causes->all[ANA_CAUSE_STAGE].name = longest == stages - 1 ? "last stage too long"
                                             : longest == 0        ? "first stage too long"
                                                                   : "stages of unequal length";
-    text_format(evidence, "stage %d takes %s of a microbatch, an ordinary %s %s; %s", longest,
-                text_duration(split->stage_ns[longest]).text, of->layers != NULL ? "layer" : "one",
-                text_duration(split->unit_ns).text,
-                of->layers != NULL ? "layers per stage that mend it: "
-                                   : "even is, in layers of an ordinary stage, ");
-    for (int stage = 0; stage < stages; stage++) {
-        const char *comma = stage > 0 ? " " : "";
-        if (of->layers != NULL && split->layers != NULL) {
-            text_format(evidence, "%s%d", comma, split->layers[stage]);
-        } else {
-            text_format(evidence, "%s%.2f", comma, split->shares[stage]);
-        }
+    text_format(evidence, "stage %d takes %s of a microbatch, an ordinary %s %s", longest,
+                text_duration(split->stage_ns[longest]).text,
+                of->layers->counts != NULL ? "layer" : "one", text_duration(split->unit_ns).text);
+    of->causes->all[ANA_CAUSE_STAGE].is_bound = split->layers == NULL;
+    if (split->layers == NULL) {
+        text_append(evidence, "; with --layers dynmo stragglers tells which split of whole layers "
+                              "comes nearest to stages of one length, and its gain");
+        return stages > 1;
+    }
+    say_layers(split->layers, stages, "; layers per stage that mend it:", evidence);
+    if (of->layers->layer_ns != NULL) {
+        say_layers(of->layers->counts, stages, ", in place of", evidence);
     }
     return stages > 1;
 }
@@ -417,8 +466,8 @@ static void mend_all(finding *of)
     }
 }
 
-void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
-                   arena *memory, ana_causes *causes)
+void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                   const ana_stage_layers *layers, arena *memory, ana_causes *causes)
 {
     static const struct {
         const char *name;
@@ -516,6 +565,8 @@ status ana_stragglers_read(const char *path, const char *trace, const int *layer
                          layer_count, of->run.stage_count);
     }
     ana_slowdowns_of(&of->run, memory, &of->slowdowns);
-    ana_causes_of(&of->run, &of->slowdowns, layers, memory, &of->causes);
+    ana_stage_layers known;
+    TRY(ana_stage_layers_of_trace(path, trace, &of->run, layers, memory, &known, err));
+    ana_causes_of(&of->run, &of->slowdowns, &known, memory, &of->causes);
     return STATUS_OK;
 }

@@ -78,6 +78,8 @@ typedef struct ana_cause {
     ana_gain_interval gain; // of mending it; 95 % over the steps. is_short: there are fewer than 3,
                             // low and high are the least and the largest gain of a step, of
                             // stages the gain of all
+    bool is_bound;          // the gain is of stages that are made equally long, which no split of
+                            // whole layers may reach
     bool is_named;          // low reaches ANA_CAUSE_GAIN_MIN and the evidence holds
 } ana_cause;
 
@@ -85,10 +87,26 @@ typedef struct ana_cause {
 typedef struct ana_stage_split {
     int64_t *stage_ns; // [stage_count] F and backward of one microbatch, mean of the run
     int *layers;       // [stage_count] that mend it best; NULL: layers are not known
-    double *shares;    // [stage_count] otherwise, in layers of an ordinary stage, if what the first
-                       // and the last take more is embedding and head
-    int64_t unit_ns;   // F and backward of an ordinary stage
+    int64_t unit_ns;   // F and backward of an ordinary stage, or of a layer where they are known
 } ana_stage_split;
+
+/// What is known of the layers of the stages; all NULL: nothing.
+typedef struct ana_stage_layers {
+    const int *counts;       // [stage_count] that each stage has
+    const int64_t *layer_ns; // [sum of counts] F and backward; NULL: layers are alike, and what a
+                             // stage takes more than an ordinary one is no layer's
+} ana_stage_layers;
+
+/// The layers of a trace that tells their times beside the ops of a run with one chunk per rank:
+/// cut where they come nearest to what the stages took, or as they are given, with or without
+/// embedding and head. Of another trace what is given.
+///
+/// @param given  [stage_count] layers of each stage; NULL: not known
+/// @param layers out: carved from memory, or given
+/// @return what reading the store returns
+status ana_stage_layers_of_trace(const char *path, const char *trace, const ana_op_run *run,
+                                 const int *given, arena *memory, ana_stage_layers *layers,
+                                 error_message *err);
 
 typedef struct ana_causes {
     ana_cause all[ANA_CAUSE_COUNT]; // by gain, largest first; named ones in front
@@ -103,11 +121,12 @@ typedef struct ana_causes {
                             // where all named causes are mended; 0 also takes the ops' delays away
 } ana_causes;
 
-/// @param layers [stage_count] layers that each stage has now, or NULL. With them the gain of a
-///               split is that of whole layers
+/// @param layers that the stages have now. Where they are known the gain of a split is that of
+/// whole
+///               layers; else it is a bound
 /// Everything is carved from memory. Time O(ops log ops).
-void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
-                   arena *memory, ana_causes *causes);
+void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns,
+                   const ana_stage_layers *layers, arena *memory, ana_causes *causes);
 
 /// The cause of a kind, named or not.
 const ana_cause *ana_cause_of(const ana_causes *causes, ana_cause_kind kind);
@@ -128,7 +147,8 @@ typedef struct ana_stragglers {
 /// carved from memory.
 ///
 /// @param trace       as of trace_find
-/// @param layers      [layer_count] as of ana_causes_of; their number need not be right
+/// @param layers      [layer_count] of each stage; their number need not be right. NULL: those that
+///                    the trace tells
 /// @param of          stays where it is as long as it is used
 /// @return what trace_op_table_read returns; STATUS_INVALID: the ops do not fit together, as
 ///         ana_op_run_make says, or the layers are not those of as many stages as the run has

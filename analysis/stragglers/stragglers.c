@@ -84,6 +84,7 @@ void ana_cause_write(const ana_cause *cause, json_writer *writer)
     json_put_string(writer, "cause", cause->name);
     json_put_string(writer, "evidence", cause->evidence);
     json_put_rounded(writer, "gain", cause->gain.gain, DIGITS);
+    if (cause->is_bound) json_put_bool(writer, "is_bound", true);
     if (!cause->gain.is_short) {
         json_put_rounded(writer, "gain_low", cause->gain.low, DIGITS);
         json_put_rounded(writer, "gain_high", cause->gain.high, DIGITS);
@@ -179,7 +180,8 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
 
 void ana_cause_print(const ana_cause *cause, text_buffer *out)
 {
-    text_format(out, "cause: %s; mending it gains %.1f %%", cause->name, 100 * cause->gain.gain);
+    text_format(out, "cause: %s; mending it gains %s%.1f %%", cause->name,
+                cause->is_bound ? "up to " : "", 100 * cause->gain.gain);
     if (cause->gain.is_short) {
         text_append(out, ", of too few steps for an interval");
     } else {

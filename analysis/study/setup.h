@@ -20,15 +20,16 @@
 /// Why a study cannot be played. Its message says more.
 typedef enum ana_refusal {
     ANA_REFUSAL_NONE,
-    ANA_REFUSAL_MEMORY,   ///< no plan fits
-    ANA_REFUSAL_STAGES,   ///< more stages than layers
-    ANA_REFUSAL_BATCH,    ///< the global batch is not divisible
-    ANA_REFUSAL_GPUS,     ///< the cluster has too few
-    ANA_REFUSAL_SCHEDULE, ///< a rule of the schedule: a multiple of the stages, chunks
-    ANA_REFUSAL_MODEL,    ///< degrees that do not divide the model, rates that are not known
-    ANA_REFUSAL_LOADS,    ///< a balancer without stages has no times
-    ANA_REFUSAL_VALUES,   ///< values of several axes that do not go together
-    ANA_REFUSAL_LIMIT,    ///< beyond the deadline or the budget
+    ANA_REFUSAL_MEMORY,    ///< no plan fits
+    ANA_REFUSAL_STAGES,    ///< more stages than layers
+    ANA_REFUSAL_BATCH,     ///< the global batch is not divisible
+    ANA_REFUSAL_GPUS,      ///< the cluster has too few
+    ANA_REFUSAL_SCHEDULE,  ///< a rule of the schedule: a multiple of the stages, chunks
+    ANA_REFUSAL_MODEL,     ///< degrees that do not divide the model, rates that are not known
+    ANA_REFUSAL_LOADS,     ///< a balancer without stages has no times
+    ANA_REFUSAL_VALUES,    ///< values of several axes that do not go together
+    ANA_REFUSAL_LIMIT,     ///< beyond the deadline or the budget
+    ANA_REFUSAL_FRAMEWORK, ///< `dynmo export` does not write it for the framework that is asked for
     ANA_REFUSAL_COUNT
 } ana_refusal;
 
@@ -126,8 +127,9 @@ typedef struct ana_setup {
 ///              NULL: the setup has one of its own, in memory
 /// @param setup must stay where it is
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
-///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
-///         batch is not divisible, or memory cannot be enough. setup->refusal then says which.
+///         fewer layers than there are stages, or layers without any time; STATUS_INFEASIBLE if
+///         GPUs are too few, the global batch is not divisible, or memory cannot be enough.
+///         setup->refusal then says which.
 status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
                       error_message *err);
 

@@ -165,6 +165,30 @@ static void add_byte_inputs(ana_setup *setup, const trace_info *info, const bal_
               "0 B: not recorded; messages are charged latency only");
 }
 
+/// Most traces show the time of every layer in their first sample. Where no layer has any, no rank
+/// is missing.
+static status check_recorded(const ana_setup *setup, const trace_info *info, arena *memory,
+                             error_message *err)
+{
+    const int layer_count = setup->base.layer_count;
+    bool *has_time = arena_array(memory, (size_t)layer_count, sizeof *has_time);
+    error_message inner = {0};
+    int64_t iteration = setup->first_recorded;
+    for (; iteration <= info->last_iteration; iteration++) {
+        bal_layer_costs costs;
+        bool is_changed = false;
+        TRY(setup->base.costs_at(setup->base.context, (int)iteration, &costs, &is_changed, err));
+        if (!is_changed && iteration > setup->first_recorded) continue;
+        bal_layer_costs_mark(&costs, has_time);
+        if (bal_layers_check_recorded(has_time, layer_count, &inner) == STATUS_OK) return STATUS_OK;
+    }
+    for (int layer = 0; layer < layer_count; layer++) {
+        if (!has_time[layer]) continue;
+        return error_set(err, inner.code, "%s: %s", setup->study->trace_path, inner.message);
+    }
+    return STATUS_OK;
+}
+
 static status open_trace(ana_setup *setup, arena *memory, error_message *err)
 {
     const ana_study *study = setup->study;
@@ -191,7 +215,7 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     if (info->tokens_per_microbatch > 0) setup->tokens_per_microbatch = info->tokens_per_microbatch;
     add_trace_inputs(setup, info);
     add_byte_inputs(setup, info, &raw);
-    return STATUS_OK;
+    return check_recorded(setup, info, memory, err);
 }
 
 status ana_setup_open_base(ana_setup *setup, arena *memory, error_message *err)

@@ -159,6 +159,7 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
     const int count = runs->source.row_count;
     ana_correction learned;
     *validation = (ana_validation){.runs = runs, .settings = *settings, .memory = memory};
+    validation->names = ana_real_run_names(runs, memory);
     validation->rows = arena_array(memory, (size_t)count, sizeof *validation->rows);
     const ana_items items = {.count = count,
                              .context = validation,

@@ -62,7 +62,8 @@ typedef struct ana_validation_summary {
 typedef struct ana_validation {
     const ana_real_runs *runs;
     ana_validation_settings settings;
-    ana_validated_run *rows; // [runs->source.row_count]
+    const char *const *names; // [runs->source.row_count] of ana_real_run_names
+    ana_validated_run *rows;  // [runs->source.row_count]
     ana_validation_summary summary;
     const ana_explanation *explanation; // NULL: not asked for
     arena *memory;
@@ -76,6 +77,15 @@ typedef struct ana_validation {
 status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                     const ana_validation_settings *settings, arena *memory,
                     ana_validation *validation, error_message *err);
+
+/// Short names of the runs, by what tells them apart: the `case`, else model, hardware, GPUs,
+/// degrees and what else it takes, "llama-3-8b gpus16 tp2"; "" where nothing but what was measured
+/// differs.
+///
+/// @return [row_count] from memory
+///
+/// Time O(n log n).
+const char *const *ana_real_run_names(const ana_real_runs *runs, arena *memory);
 
 /// Scores rows that are there: for who has predictions from elsewhere.
 void ana_validation_score(ana_validation *validation);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <string.h>
 
 static void put_ns(json_writer *writer, const char *key, double ns)
 {
@@ -18,6 +18,7 @@ static void write_row(const ana_validation *validation, int row, json_writer *wr
     json_begin_object(writer);
     json_put_int64(writer, "row", row + 1);
     json_put_int64(writer, "line", validation->runs->source.lines[row]);
+    json_put_string(writer, "name", validation->names[row]);
     put_ns(writer, "measured_ns", run->measured_ns);
     if (run->is_refused) {
         json_put_string(writer, "refused", run->message);
@@ -117,41 +118,67 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
     json_line_end(&writer);
 }
 
-static void print_row(const ana_validation *validation, int row, text_buffer *out)
+/// Columns of the table that a table of runs needs.
+typedef struct columns {
+    int name_width;
+    bool has_bars;
+    bool has_peaks; // measured ones
+} columns;
+
+static columns columns_of(const ana_validation *validation)
 {
-    const ana_validated_run *run = &validation->rows[row];
-    char memory[64] = "";
-    text_format(out, "%5d %12.2f ", row + 1, run->measured_ns / 1e6);
-    if (run->is_refused) {
-        text_format(out, "refused: %s\n", run->message);
+    columns found = {.name_width = 0};
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        const ana_validated_run *run = &validation->rows[row];
+        const int width = (int)strlen(validation->names[row]);
+        if (width > found.name_width) found.name_width = width;
+        found.has_bars = found.has_bars || run->has_bar || run->is_learned;
+        found.has_peaks = found.has_peaks || run->measured_peak_bytes > 0;
+    }
+    return found;
+}
+
+static void print_bar(const ana_validated_run *run, text_buffer *out)
+{
+    if (!run->has_bar) {
+        text_format(out, " %11s %11s %5s", "-", "-", run->is_learned ? "fit" : "-");
         return;
     }
-    if (run->measured_peak_bytes > 0) {
-        snprintf(memory, sizeof memory, "%10.2f %10.2f %6.3f",
-                 run->measured_peak_bytes / 1073741824, run->peak_bytes / 1073741824,
-                 run->peak_bytes / run->measured_peak_bytes);
+    text_format(out, " %11.2f %11.2f %5s", run->low_ns / 1e6, run->high_ns / 1e6,
+                run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns ? "holds"
+                                                                                    : "no");
+}
+
+static void print_row(const ana_validation *validation, int row, const columns *shown,
+                      text_buffer *out)
+{
+    const ana_validated_run *run = &validation->rows[row];
+    text_format(out, "%5d %-*s %11.2f", validation->runs->source.lines[row], shown->name_width,
+                validation->names[row], run->measured_ns / 1e6);
+    if (run->is_refused) {
+        text_format(out, " refused: %s\n", run->message);
+        return;
     }
-    text_format(out, "%12.2f %6.3f ", run->predicted_ns / 1e6,
+    text_format(out, " %12.2f %6.3f", run->predicted_ns / 1e6,
                 run->predicted_ns / run->measured_ns);
-    if (run->is_learned) {
-        text_format(out, "%12s %12s %5s ", "-", "-", "fit");
-    } else if (run->has_bar) {
-        text_format(out, "%12.2f %12.2f %5s ", run->low_ns / 1e6, run->high_ns / 1e6,
-                    run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns ? "holds"
-                                                                                        : "no");
-    } else {
-        text_format(out, "%12s %12s %5s ", "-", "-", "-");
+    if (shown->has_bars) print_bar(run, out);
+    if (run->measured_peak_bytes > 0) {
+        text_format(out, " %12.2f %8.2f %6.3f", run->measured_peak_bytes / 1073741824,
+                    run->peak_bytes / 1073741824, run->peak_bytes / run->measured_peak_bytes);
     }
-    text_format(out, "%s\n", memory);
+    text_append(out, "\n");
 }
 
 static void print_rows(const ana_validation *validation, text_buffer *out)
 {
-    text_format(out, "%5s %12s %12s %6s %12s %12s %5s %10s %10s %6s\n", "row", "measured ms",
-                "predicted ms", "ratio", "low ms", "high ms", "bar", "measured", "peak GiB",
-                "ratio");
+    const columns shown = columns_of(validation);
+    text_format(out, "%5s %-*s %11s %12s %6s", "line", shown.name_width, "", "measured ms",
+                "predicted ms", "ratio");
+    if (shown.has_bars) text_format(out, " %11s %11s %5s", "low ms", "high ms", "bar");
+    if (shown.has_peaks) text_format(out, " %12s %8s %6s", "measured GiB", "peak GiB", "ratio");
+    text_append(out, "\n");
     for (int row = 0; row < validation->runs->source.row_count; row++) {
-        print_row(validation, row, out);
+        print_row(validation, row, &shown, out);
     }
     text_append(out, "\n");
 }

@@ -80,7 +80,7 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(ana_draws_add_point(&certainty->draws, setup, err));
     if (study->calibration == NULL) return STATUS_OK;
-    TRY(ana_point_evaluate(worker, study->path, shared->texts[point], "{}", NULL, &played, err));
+    TRY(ana_point_evaluate(worker, study->path, shared->texts[point], "{}", &played, err));
     ana_time_parts_of(ana_point_worker_setup(worker), &played, &shared->parts[point]);
     certainty->beyond_count +=
         !ana_correction_knows(study->calibration, shared->parts[point].machine);
@@ -109,7 +109,7 @@ static status play(const drawing *shared, ana_point_worker *worker, int point, i
     text_buffer changes = {0};
     ana_draws_changes(&shared->certainty->draws, point, draw, &changes);
     const status result =
-        ana_point_evaluate(worker, name, shared->texts[point], changes.bytes, NULL, played, err);
+        ana_point_evaluate(worker, name, shared->texts[point], changes.bytes, played, err);
     text_free(&changes);
     return result;
 }

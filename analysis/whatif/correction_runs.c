@@ -17,7 +17,7 @@ static bool is_refusal(status code)
 static status evaluate(ana_point_worker *worker, const char *text, ana_point *point,
                        error_message *err)
 {
-    TRY(ana_point_evaluate(worker, "row", text, "{}", NULL, point, err));
+    TRY(ana_point_evaluate(worker, "row", text, "{}", point, err));
     if (point->refusal == ANA_REFUSAL_NONE) return STATUS_OK;
     return error_set(err, STATUS_INFEASIBLE, "%s: %.200s", ana_refusal_names[point->refusal],
                      point->message != NULL ? point->message : "");

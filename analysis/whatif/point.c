@@ -120,6 +120,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
     [ANA_REFUSAL_LOADS] = "loads without times",
     [ANA_REFUSAL_VALUES] = "values that do not go together",
     [ANA_REFUSAL_LIMIT] = "beyond the deadline or the budget",
+    [ANA_REFUSAL_FRAMEWORK] = "cannot be exported",
 };
 
 struct ana_point_worker {
@@ -132,6 +133,10 @@ struct ana_point_worker {
     ana_setup setup;
     bool has_study;
     bool has_setup;
+    bool has_plan;
+    bal_plan plan;            // of the last iteration that was played
+    int *first_layer, *ranks; // of it
+    bal_schedule order;       // of it
 };
 
 void *ana_point_worker_create(arena *memory)
@@ -148,6 +153,11 @@ void *ana_point_worker_create(arena *memory)
 const ana_setup *ana_point_worker_setup(const ana_point_worker *worker)
 {
     return worker->has_setup ? &worker->setup : NULL;
+}
+
+const bal_plan *ana_point_worker_plan(const ana_point_worker *worker)
+{
+    return worker->has_plan ? &worker->plan : NULL;
 }
 
 const ana_study *ana_point_worker_study(const ana_point_worker *worker)
@@ -178,7 +188,7 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
 static status open_setup(ana_point_worker *worker, const char *name, const char *text,
                          const char *changes, error_message *err)
 {
-    worker->has_setup = worker->has_study = false;
+    worker->has_setup = worker->has_study = worker->has_plan = false;
     arena_reset(worker->memory);
     TRY(ana_study_open_text(name, text, changes, worker->memory, &worker->study, err));
     worker->has_study = true;
@@ -254,7 +264,6 @@ static status explain_infeasible(ana_point_worker *worker, bal_training *trainin
         return refuse(worker, path, ANA_REFUSAL_STAGES, inner, point, err);
     }
     training->machine.rank_memory_bytes = 0;
-    training->sink = (bal_record_sink){0};
     const status again = replay(worker, training, &result, &without);
     if (again == STATUS_INFEASIBLE) {
         return refuse(worker, path, ANA_REFUSAL_STAGES, &without, point, err);
@@ -328,16 +337,53 @@ static void fill(const ana_setup *setup, const bal_training_result *result, int6
     point->bound_ns = (double)bound_ns / setup->iteration_count;
 }
 
-static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_point *point,
-                   error_message *err)
+static bal_schedule kept_order(const bal_schedule *order, arena *memory)
+{
+    bal_schedule kept = *order;
+    const size_t op_count = (size_t)order->first_op[order->rank_count];
+    const size_t ends = (size_t)order->rank_count + 1;
+    int *first_op = arena_array(memory, ends, sizeof *first_op);
+    bal_op *ops = arena_array(memory, op_count, sizeof *ops);
+    kept.first_op = memcpy(first_op, order->first_op, ends * sizeof *first_op);
+    kept.ops = memcpy(ops, order->ops, op_count * sizeof *ops);
+    return kept;
+}
+
+/// Keeps the plan of an iteration in place of the one before; of the last one with its order, where
+/// that was searched.
+static status keep_plan(void *context, const bal_training_iteration *iteration, error_message *err)
+{
+    ana_point_worker *worker = context;
+    (void)err;
+    worker->has_plan = iteration->first_layer != NULL;
+    if (!worker->has_plan) return STATUS_OK;
+    worker->plan = ana_setup_plan(&worker->setup, iteration);
+    const size_t bounds = (size_t)worker->plan.rank_count * (size_t)worker->plan.chunk_count + 1;
+    worker->plan.first_layer =
+        memcpy(worker->first_layer, iteration->first_layer, bounds * sizeof *worker->first_layer);
+    worker->plan.stage_ranks = memcpy(worker->ranks, iteration->machine_rank,
+                                      (size_t)worker->plan.rank_count * sizeof *worker->ranks);
+    if (iteration->searched == NULL || iteration->iteration + 1 < worker->setup.iteration_count) {
+        return STATUS_OK;
+    }
+    worker->order = kept_order(iteration->searched, worker->memory);
+    worker->plan.order = &worker->order;
+    return STATUS_OK;
+}
+
+static status play(ana_point_worker *worker, ana_point *point, error_message *err)
 {
     const ana_setup *setup = &worker->setup;
     const ana_balancing *row = &setup->study->balancings[0];
-    bal_training training =
-        ana_setup_training(setup, row, sink != NULL ? *sink : (bal_record_sink){0});
+    const bal_record_sink sink = {.context = worker, .put = keep_plan};
+    bal_training training = ana_setup_training(setup, row, sink);
     bal_training_result result;
     error_message inner = {0};
     int64_t bound_ns = 0;
+    worker->first_layer =
+        arena_array(worker->memory, (size_t)setup->stage_count + 1, sizeof *worker->first_layer);
+    worker->ranks =
+        arena_array(worker->memory, (size_t)setup->machine.rank_count, sizeof *worker->ranks);
     point->training = training_of(setup);
     if (setup->machine.rank_count == 1 && setup->stage_count > 1) {
         error_set(&inner, STATUS_INVALID,
@@ -363,12 +409,32 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
 }
 
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
-                          const char *changes, const bal_record_sink *sink, ana_point *point,
-                          error_message *err)
+                          const char *changes, ana_point *point, error_message *err)
 {
     *point = (ana_point){.cost = -1};
     TRY(open_point(worker, name, text, changes, point, err));
-    return point->refusal == ANA_REFUSAL_NONE ? play(worker, sink, point, err) : STATUS_OK;
+    return point->refusal == ANA_REFUSAL_NONE ? play(worker, point, err) : STATUS_OK;
+}
+
+void ana_point_note_frameworks(ana_point_worker *worker, ana_framework wanted, ana_point *point)
+{
+    const bool is_played =
+        point->refusal == ANA_REFUSAL_NONE || point->refusal == ANA_REFUSAL_MEMORY;
+    if (!worker->has_plan || !is_played) return;
+    const ana_launch launch = ana_launch_of(&worker->setup);
+    for (int each = ANA_FRAMEWORK_ANY + 1; each < ANA_FRAMEWORK_COUNT; each++) {
+        const ana_framework framework = (ana_framework)each;
+        error_message inner = {0};
+        if (ana_export_check(framework, &worker->plan, &launch, worker->memory, &inner) ==
+            STATUS_OK) {
+            point->frameworks |= 1u << framework;
+        } else if (framework == wanted) {
+            point->refusal = ANA_REFUSAL_FRAMEWORK;
+            point->missing_bytes = 0;
+            point->message = arena_format(worker->memory, "%s: %s", ana_framework_names[framework],
+                                          inner.message);
+        }
+    }
 }
 
 status ana_point_check(ana_point_worker *worker, const char *name, const char *text,

@@ -1,7 +1,9 @@
 /// One point of a what-if study: a study's text in, numbers out.
 #pragma once
 
+#include "analysis/export/frameworks.h"
 #include "analysis/study/setup.h"
+#include "balance/plan.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
@@ -38,9 +40,11 @@ typedef struct ana_point {
     double bubble_ratio;       // idle over total of the pipelines, over the run
     double imbalance_ratio;    // mean over the iterations
     double bound_ns;           // proven: no mean iteration is shorter; 0: nothing is proven
-    uint64_t training; // hash of what decides what is trained: model, trace, case of dynamism
-                       // without its draws, sequence length, dtype, sequences of a global
-                       // batch (as asked for, within a tolerance), tokens
+    unsigned frameworks; // 1 << ana_framework: `dynmo export` writes its plan for it; 0 also before
+                         // ana_point_note_frameworks
+    uint64_t training;   // hash of what decides what is trained: model, trace, case of dynamism
+                         // without its draws, sequence length, dtype, sequences of a global
+                         // batch (as asked for, within a tolerance), tokens
 } ana_point;
 
 /// Probability that a predicted peak fits, by how far off those of published runs were: the
@@ -63,12 +67,16 @@ void *ana_point_worker_create(arena *memory);
 ///
 /// @param name    stands for the study's path
 /// @param changes of the text, as json_open_changed takes them; "{}": none
-/// @param sink told of every iteration as it is played; NULL: nobody
 /// @param point out: its message is borrowed until the worker's next evaluation
-/// @return STATUS_IO, STATUS_BACKEND, STATUS_UNSUPPORTED, and what sink returns
+/// @return STATUS_IO, STATUS_BACKEND, STATUS_UNSUPPORTED
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
-                          const char *changes, const bal_record_sink *sink, ana_point *point,
-                          error_message *err);
+                          const char *changes, ana_point *point, error_message *err);
+
+/// Notes for which frameworks the plan of the point evaluated last can be written.
+///
+/// @param wanted the point is refused where it cannot be for this one, with what its writer says,
+///               also one that is out of memory
+void ana_point_note_frameworks(ana_point_worker *worker, ana_framework wanted, ana_point *point);
 
 /// The study of the point evaluated or checked last; NULL if it could not be read.
 const ana_study *ana_point_worker_study(const ana_point_worker *worker);
@@ -76,6 +84,10 @@ const ana_study *ana_point_worker_study(const ana_point_worker *worker);
 /// The setup of the point evaluated last, for who explains it; NULL if it could not be opened.
 /// Borrowed until the next evaluation.
 const ana_setup *ana_point_worker_setup(const ana_point_worker *worker);
+
+/// The plan at the end of the run of the point evaluated last; NULL if it was not played, or by a
+/// balancer without stages. Borrowed until the next evaluation.
+const bal_plan *ana_point_worker_plan(const ana_point_worker *worker);
 
 /// Opens the study in text without playing it: what is wrong with its form.
 ///

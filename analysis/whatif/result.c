@@ -231,10 +231,13 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
                 100 * (bar->low / best->iteration_ns - 1),
                 100 * (bar->high / best->iteration_ns - 1));
     if (study->is_modelled && (study->calibration == NULL || study->is_beyond_calibration)) {
-        text_format(out,
-                    " (older or uncompiled software: up to %.1f times as long; experts that a "
-                    "framework has just begun with: %.1f)",
-                    OLD_SOFTWARE_RATIO, NEW_MODEL_RATIO);
+        text_format(out, " (older or uncompiled software: up to %.1f times as long",
+                    OLD_SOFTWARE_RATIO);
+        if (study->has_experts) {
+            text_format(out, "; experts that a framework has just begun with: %.1f",
+                        NEW_MODEL_RATIO);
+        }
+        text_append(out, ")");
     }
 }
 
@@ -250,6 +253,34 @@ static void say_limit(const ana_sure_point *drawn, ana_bar bar, double limit, co
     if (!(of->low > 0) || !isfinite(of->high) || deviation <= 0) return;
     text_format(out, "By its error bar it keeps the %s with a probability of %.0f %%. ", what,
                 100 * gsl_cdf_gaussian_P(log(limit / of->middle), deviation));
+}
+
+/// The ranks among which the answer is sought: those of the reference's training, if any of it can
+/// be played.
+static int64_t answer_end(const ana_whatif *study)
+{
+    const ana_standing *standing = &study->standing;
+    return standing->comparable_count > 0 ? standing->comparable_count : standing->feasible_count;
+}
+
+/// How far a rank is behind the first, by what they are ranked by; NAN where that takes nothing.
+static double behind(const ana_whatif *study, int64_t rank)
+{
+    const int64_t *order = study->standing.order;
+    const double least = ana_point_loss(&study->points[order[0]], study->objective);
+    return least > 0 ? ana_point_loss(&study->points[order[rank]], study->objective) / least - 1
+                     : NAN;
+}
+
+/// " rank 3 (+0.1 %), point 301 (...)".
+static void say_rank(const ana_whatif *study, int64_t rank, text_buffer *out)
+{
+    const int64_t *order = study->standing.order;
+    const double loss = behind(study, rank);
+    text_format(out, "rank %" PRId64, rank + 1);
+    if (!isnan(loss)) text_format(out, " (%+.1f %%)", 100 * loss);
+    text_append(out, ", ");
+    ana_name_other(study, order[rank], order[0], out);
 }
 
 /// What one would launch: it fits with this probability.
@@ -268,20 +299,68 @@ static void say_memory(const ana_whatif *study, text_buffer *out)
                 "runs were, it fits with a probability of %.0f %%",
                 text_size(best->free_bytes).text, text_size(best->peak_memory_bytes).text,
                 100 * fits);
-    while (rank < study->standing.comparable_count &&
-           ana_whatif_fits(study, order[rank]) < SURE_TO_FIT) {
+    while (rank < answer_end(study) && ana_whatif_fits(study, order[rank]) < SURE_TO_FIT) {
         rank++;
     }
-    if (rank == study->standing.comparable_count) {
+    if (rank == answer_end(study)) {
         text_append(out, "; none of this training has 90 %");
     } else {
-        const double loss = ana_point_loss(&study->points[order[rank]], study->objective);
-        const double least = ana_point_loss(best, study->objective);
-        text_format(out, "; the first with 90 %% is at rank %" PRId64, rank + 1);
-        if (least > 0) text_format(out, " (%+.1f %%)", 100 * (loss / least - 1));
-        text_append(out, ", ");
-        ana_name_point(study, order[rank], out);
+        text_append(out, "; the first with 90 % is at ");
+        say_rank(study, rank, out);
     }
+    text_append(out, ". ");
+}
+
+/// The first rank of the answer's whose plan can be exported; answer_end: none.
+static int64_t first_exported(const ana_whatif *study, int framework)
+{
+    const int64_t *order = study->standing.order;
+    int64_t rank = 0;
+    while (rank < answer_end(study) &&
+           (study->points[order[rank]].frameworks & 1u << framework) == 0) {
+        rank++;
+    }
+    return rank;
+}
+
+/// The names of the frameworks whose first point has this rank, after what is appended before them.
+///
+/// @return whether there is any
+static bool name_frameworks(const int64_t *first, int64_t rank, const char *before,
+                            text_buffer *out)
+{
+    bool is_named = false;
+    for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
+        if (first[framework] != rank) continue;
+        text_format(out, "%s%s", is_named ? ", " : before, ana_framework_names[framework]);
+        is_named = true;
+    }
+    return is_named;
+}
+
+/// Who can play the best point, and what the others can.
+static void say_frameworks(const ana_whatif *study, text_buffer *out)
+{
+    const int64_t none = answer_end(study);
+    int64_t first[ANA_FRAMEWORK_COUNT] = {-1};
+    if (study->framework != ANA_FRAMEWORK_ANY) return;
+    for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
+        first[framework] = first_exported(study, framework);
+    }
+    if (!name_frameworks(first, 0, "`dynmo export` takes it to ", out)) {
+        text_append(out, "`dynmo export` takes it to no framework");
+    }
+    for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
+        const int64_t rank = first[framework];
+        if (rank <= 0 || rank == none) continue;
+        name_frameworks(first, rank, "; the first for ", out);
+        text_append(out, " is at ");
+        say_rank(study, rank, out);
+        for (int same = framework; same < ANA_FRAMEWORK_COUNT; same++) {
+            if (first[same] == rank) first[same] = -1;
+        }
+    }
+    name_frameworks(first, none, "; none goes to ", out);
     text_append(out, ". ");
 }
 
@@ -312,6 +391,7 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
     say_limit(drawn, ANA_BAR_TRAIN_S, study->deadline_ns / 1e9, "deadline", &words);
     say_limit(drawn, ANA_BAR_COST, study->budget, "budget", &words);
     say_memory(study, &words);
+    say_frameworks(study, &words);
     if (study->calibration != NULL) {
         say_calibration(study->calibration, &words);
     }
@@ -491,6 +571,26 @@ static void write_numbers(const ana_whatif *study, const char *key, int64_t from
     json_end_array(writer);
 }
 
+/// Of each framework the best point of the answer's that can be exported to it.
+static void write_frameworks(const ana_whatif *study, json_writer *writer)
+{
+    json_put_object(writer, "frameworks");
+    for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
+        const int64_t rank = first_exported(study, framework);
+        if (rank == answer_end(study)) {
+            json_put_null(writer, ana_framework_names[framework]);
+            continue;
+        }
+        json_put_object(writer, ana_framework_names[framework]);
+        json_put_int64(writer, "best_point", ana_whatif_number(study, study->standing.order[rank]));
+        json_put_int64(writer, "rank", rank + 1);
+        if (!isnan(behind(study, rank)))
+            json_put_double(writer, "behind_ratio", behind(study, rank));
+        json_end_object(writer);
+    }
+    json_end_object(writer);
+}
+
 static void write_refusals(const ana_whatif *study, json_writer *writer)
 {
     const int64_t *counts = study->refusal_counts;
@@ -521,6 +621,8 @@ void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, t
     write_numbers(study, "ranking", 0, standing->comparable_count, &writer);
     write_numbers(study, "other_training", standing->comparable_count, standing->feasible_count,
                   &writer);
+    json_put_string(&writer, "framework", ana_framework_names[study->framework]);
+    write_frameworks(study, &writer);
     json_put_array(&writer, "points");
     for (int64_t item = 0; item < study->item_count; item++) {
         write_point(study, item, &writer);

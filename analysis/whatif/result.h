@@ -65,3 +65,6 @@ text_words ana_point_number(const ana_whatif *study, int64_t item);
 
 /// "point 17 (stages 8, schedule zb-h1)".
 void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out);
+
+/// The same with the axes alone on which it differs from another item.
+void ana_name_other(const ana_whatif *study, int64_t item, int64_t other, text_buffer *out);

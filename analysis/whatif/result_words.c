@@ -131,9 +131,11 @@ text_words ana_point_number(const ana_whatif *study, int64_t item)
     return number >= 0 ? text_wording("%" PRId64, number) : (text_words){"written"};
 }
 
-void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)
+/// @param without [axis_count] values that go without saying; NULL: none
+static void name_point(const ana_whatif *study, int64_t item, const int *without, text_buffer *out)
 {
     const int64_t number = ana_whatif_number(study, item);
+    const char *before = " (";
     int value[ANA_AXES_MAX];
     if (number < 0) {
         text_append(out, "the study as written");
@@ -143,8 +145,21 @@ void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)
     text_format(out, "point %" PRId64, number);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        text_format(out, "%s%s %s", axis == 0 ? " (" : ", ", short_name(named),
-                    named->values[value[axis]].label);
+        if (without != NULL && value[axis] == without[axis]) continue;
+        text_format(out, "%s%s %s", before, short_name(named), named->values[value[axis]].label);
+        before = ", ";
     }
-    if (study->matrix.axis_count > 0) text_append(out, ")");
+    if (before[0] == ',') text_append(out, ")");
+}
+
+void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)
+{
+    name_point(study, item, NULL, out);
+}
+
+void ana_name_other(const ana_whatif *study, int64_t item, int64_t other, text_buffer *out)
+{
+    int value[ANA_AXES_MAX];
+    ana_whatif_values(study, other, value);
+    name_point(study, item, value, out);
 }

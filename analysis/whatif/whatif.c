@@ -203,6 +203,7 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
         .objective = options->objective,
         .deadline_ns = options->deadline_ns,
         .budget = options->budget,
+        .framework = options->framework,
         .memory = memory,
     };
     TRY(ana_matrix_open(path, text, memory, &study->matrix, err));
@@ -263,10 +264,11 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     ana_point point;
     text_buffer changes = {0};
     ana_whatif_changes(study, item, &changes);
-    const status evaluated = ana_point_evaluate(worker, study->path, study->matrix.base,
-                                                changes.bytes, NULL, &point, err);
+    const status evaluated =
+        ana_point_evaluate(worker, study->path, study->matrix.base, changes.bytes, &point, err);
     text_free(&changes);
     if (evaluated == STATUS_OK) {
+        ana_point_note_frameworks(worker, study->framework, &point);
         calibrate(study, worker, &point);
         ana_point_write(&point, result);
         return STATUS_OK;

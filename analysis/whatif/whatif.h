@@ -121,6 +121,7 @@ typedef struct ana_whatif_options {
     const char *calibration; // a table of runs beside the study's file; NULL: none
     double deadline_ns;      // of the whole training; 0: none
     double budget;           // in the study's currency; 0: none
+    ana_framework framework; // that points must be exported to; else they are refused
 } ana_whatif_options;
 
 /// Filled by ana_whatif_open and what follows it; everything is carved from its arena.
@@ -131,6 +132,7 @@ typedef struct ana_whatif {
     ana_objective objective;
     double deadline_ns;                // points beyond it are refused when all are put; 0: none
     double budget;                     // the same
+    ana_framework framework;           // points that it does not take are refused
     const ana_correction *calibration; // times of points are corrected by it; NULL: none
     bool is_beyond_calibration;        // no run of it was on the machine of the study as written
     ana_matrix matrix;

@@ -139,6 +139,35 @@ status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_lay
     return STATUS_OK;
 }
 
+void bal_layer_costs_mark(const bal_layer_costs *costs, bool *has_time)
+{
+    const int columns = costs->microbatch_count;
+    for (int layer = 0; layer < costs->layer_count; layer++) {
+        for (int pass = 0; pass < BAL_COST_TIMES_COUNT && !has_time[layer]; pass++) {
+            const int64_t *row = costs->arrays[pass] + (int64_t)layer * columns;
+            for (int column = 0; column < columns && !has_time[layer]; column++) {
+                has_time[layer] = row[column] != 0;
+            }
+        }
+    }
+}
+
+status bal_layers_check_recorded(const bool *has_time, int layer_count, error_message *err)
+{
+    int missing = 0;
+    int first = 0;
+    for (int layer = layer_count - 1; layer >= 0; layer--) {
+        if (has_time[layer]) continue;
+        missing++;
+        first = layer;
+    }
+    if (missing == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%d of %d layers have no time in any pass, layer %d first: import the files "
+                     "of all ranks",
+                     missing, layer_count, first);
+}
+
 bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory)
 {
     bal_layer_costs kept = *costs;

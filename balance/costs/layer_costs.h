@@ -112,6 +112,18 @@ bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_la
 status bal_layer_costs_mean(const bal_layer_costs *costs, arena *memory, bal_layer_costs *mean,
                             error_message *err);
 
+/// Marks the layers that take time in any pass of any microbatch.
+///
+/// @param has_time [layer_count] layers that are marked stay so
+void bal_layer_costs_mark(const bal_layer_costs *costs, bool *has_time);
+
+/// Refuses a recording some of whose layers took no time at all: the files of their ranks are
+/// missing.
+///
+/// @param has_time [layer_count] of all that was recorded
+/// @return STATUS_INVALID: how many, and the first
+status bal_layers_check_recorded(const bool *has_time, int layer_count, error_message *err);
+
 /// Copies all arrays into memory.
 bal_layer_costs bal_layer_costs_kept(const bal_layer_costs *costs, arena *memory);
 

@@ -70,13 +70,14 @@ typedef struct bal_training_iteration {
     bool rebalanced; // layers moved
     int moved_layer_count;
     int64_t moved_bytes;
-    int rank_count;              // places of the pipeline
-    int replica_count;           // D, and further ones that released ranks make
-    int microbatch_count;        // of the replica with the most
-    bal_gpu_account gpus;        // of all replicas: in all, and idle
-    const int *first_layer;      // [rank_count * chunk_count + 1] in force during it; NULL for a
-                                 // balancer without stages
-    const int *machine_rank;     // [rank_count] rank of the machine at each place; with first_layer
+    int rank_count;          // places of the pipeline
+    int replica_count;       // D, and further ones that released ranks make
+    int microbatch_count;    // of the replica with the most
+    bal_gpu_account gpus;    // of all replicas: in all, and idle
+    const int *first_layer;  // [rank_count * chunk_count + 1] in force during it; NULL for a
+                             // balancer without stages
+    const int *machine_rank; // [rank_count] rank of the machine at each place; with first_layer
+    const bal_schedule *searched; // in simulated time the order of a searched schedule; else NULL
     const int64_t *rank_work_ns; // [rank_count] op times of each place in the slowest replica; of a
                                  // balancer without stages the load of each rank
     const bal_timeline *timeline; // of the slowest replica; NULL unless asked for

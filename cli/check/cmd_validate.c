@@ -45,8 +45,9 @@ static status check_predicted(const ana_validation *validation, error_message *e
     const int count = validation->runs->source.row_count;
     for (int row = 0; summary->row_count == 0 && row < count; row++) {
         if (!validation->rows[row].is_refused) continue;
-        return error_set(err, STATUS_INVALID, "%s: none of its runs could be modelled; row %d: %s",
-                         validation->runs->source.path, row + 1, validation->rows[row].message);
+        return error_set(err, STATUS_INVALID, "%s: none of its runs could be modelled; line %d: %s",
+                         validation->runs->source.path, validation->runs->source.lines[row],
+                         validation->rows[row].message);
     }
     return STATUS_OK;
 }

@@ -119,6 +119,21 @@ static status name_best(const cli_arguments *arguments, const bal_plan *plan, st
                      text_duration(best.makespan_ns).text, text_duration(best.plan_ns).text);
 }
 
+/// Says what is predicted of the dispatcher of tokens that is written, where the prediction is of
+/// none.
+static void print_dispatch(const cli_exported_plan *exported)
+{
+    const bool is_once = ana_launch_sends_once(&exported->launch);
+    const double written = is_once ? exported->once_ratio : exported->copied_ratio;
+    const double other = is_once ? exported->copied_ratio : exported->once_ratio;
+    if (written <= 0 || other <= 0) return;
+    fprintf(stderr,
+            "dynmo: the prediction lies between two dispatchers of tokens: %s, which is written, "
+            "takes %+.1f %%, %s %+.1f %% (training.expert_deduplication %d and %d)\n",
+            is_once ? "deepep" : "alltoall", 100 * (written - 1), is_once ? "alltoall" : "deepep",
+            100 * (other - 1), is_once, !is_once);
+}
+
 static status export_options(const cli_arguments *arguments, arena *memory, text_buffer *out,
                              error_message *err)
 {
@@ -128,6 +143,7 @@ static status export_options(const cli_arguments *arguments, arena *memory, text
     TRY(read_plan(arguments, memory, &exported, &how, err));
     const status made = is_bridge ? ana_export_bridge(&exported.plan, &how, memory, out, err)
                                   : ana_export_megatron(&exported.plan, &how, memory, out, err);
+    if (made == STATUS_OK) print_dispatch(&exported);
     return in_plan(arguments, name_best(arguments, &exported.plan, made, memory, err), err);
 }
 
@@ -153,7 +169,7 @@ static status export_torchtitan(const cli_arguments *arguments, arena *memory, t
     cli_exported_plan exported;
     ana_export_how how;
     TRY(read_plan(arguments, memory, &exported, &how, err));
-    if (csv == NULL) csv = "schedule.csv";
+    if (csv == NULL) csv = ANA_TORCHTITAN_CSV_DEFAULT;
     return in_plan(arguments, ana_export_torchtitan(&exported.plan, csv, &how, memory, out, err),
                    err);
 }
@@ -368,7 +384,8 @@ const cli_command cli_command_export = {
              .help = "deepspeed: LayerSpecs after the plan's last layer; they go to the last "
                      "stage. Default: 0."},
             {"--csv", "PATH",
-             .help = "torchtitan: where the training finds the CSV. Default: schedule.csv."},
+             .help = "torchtitan: where the training finds the CSV. "
+                     "Default: " ANA_TORCHTITAN_CSV_DEFAULT "."},
             {"--beside", "RUN.db",
              .help = "perfetto: adds the same rows of the newest complete run of another store, as "
                      "what was predicted beside what was measured."},

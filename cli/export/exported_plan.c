@@ -87,29 +87,6 @@ static status read_recorded(const cli_arguments *arguments, trace_store *store, 
 
 // The plan of a point of a study.
 
-/// Keeps the plan of the last iteration.
-typedef struct last_plan {
-    const ana_point_worker *worker;
-    bool is_there; // false: of a balancer without stages
-    bal_plan plan;
-    int *first_layer, *ranks; // room for any
-} last_plan;
-
-static status keep_plan(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    last_plan *last = context;
-    (void)err;
-    last->is_there = iteration->first_layer != NULL;
-    if (!last->is_there) return STATUS_OK;
-    last->plan = ana_setup_plan(ana_point_worker_setup(last->worker), iteration);
-    const size_t bounds = (size_t)last->plan.rank_count * (size_t)last->plan.chunk_count + 1;
-    last->plan.first_layer =
-        memcpy(last->first_layer, iteration->first_layer, bounds * sizeof *last->first_layer);
-    last->plan.stage_ranks = memcpy(last->ranks, iteration->machine_rank,
-                                    (size_t)last->plan.rank_count * sizeof *last->ranks);
-    return STATUS_OK;
-}
-
 /// Number of the point that --point names, or of the only one.
 static status find_point(const cli_arguments *arguments, const ana_matrix *matrix, int64_t *point,
                          error_message *err)
@@ -126,31 +103,57 @@ static status find_point(const cli_arguments *arguments, const ana_matrix *matri
                      matrix->name, matrix->point_count - 1);
 }
 
+/// How much longer a point takes where tokens go to experts in one of the two ways; 0: not known.
+static double dispatch_ratio(ana_point_worker *worker, const char *path, const char *text,
+                             const char *changes, double iteration_ns)
+{
+    ana_point point;
+    const status played = ana_point_evaluate(worker, path, text, changes, &point, NULL);
+    if (played != STATUS_OK || point.refusal != ANA_REFUSAL_NONE) return 0;
+    return point.iteration_ns / iteration_ns;
+}
+
+/// What the ends of a share of copies that are not sent take: frameworks send all or none.
+static status play_dispatch(const ana_matrix *matrix, const char *changes, double iteration_ns,
+                            arena *memory, cli_exported_plan *exported, error_message *err)
+{
+    const model_parallel *parallel = &exported->launch.parallel;
+    ana_point_worker *worker = ana_point_worker_create(memory);
+    text_buffer text = {.memory = memory};
+    if (parallel->expert == 1 || parallel->expert_deduplication <= 0 ||
+        parallel->expert_deduplication >= 1) {
+        return STATUS_OK;
+    }
+    TRY(json_change(matrix->name, matrix->base, changes, &text, err));
+    exported->copied_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
+                                            "{\"training.expert_deduplication\":0}", iteration_ns);
+    exported->once_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
+                                          "{\"training.expert_deduplication\":1}", iteration_ns);
+    return STATUS_OK;
+}
+
 /// What the point's balancer decides: the plan at the end of its run.
 static status play_point(ana_point_worker *worker, const ana_matrix *matrix, const char *changes,
                          arena *memory, cli_exported_plan *exported, error_message *err)
 {
     ana_point point;
-    last_plan last = {.worker = worker,
-                      .first_layer = arena_array(memory, BAL_LAYERS_MAX + 1, sizeof(int)),
-                      .ranks = arena_array(memory, BAL_RANKS_MAX, sizeof(int))};
-    const bal_record_sink sink = {.context = &last, .put = keep_plan};
     const char *path = matrix->name;
     TRY(ana_point_check(worker, path, matrix->base, changes, err));
-    TRY(ana_point_evaluate(worker, path, matrix->base, changes, &sink, &point, err));
+    TRY(ana_point_evaluate(worker, path, matrix->base, changes, &point, err));
     if (point.refusal != ANA_REFUSAL_NONE) {
         return error_set(err, STATUS_INFEASIBLE, "%s: %s%s%s", path,
                          ana_refusal_names[point.refusal], point.message != NULL ? ": " : "",
                          point.message != NULL ? point.message : "");
     }
-    if (!last.is_there) {
+    const bal_plan *plan = ana_point_worker_plan(worker);
+    if (plan == NULL) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: the balancer gives layers to ranks in any order; nothing plays that",
                          path);
     }
-    exported->plan = last.plan;
+    exported->plan = *plan;
     exported->launch = ana_launch_of(ana_point_worker_setup(worker));
-    return STATUS_OK;
+    return play_dispatch(matrix, changes, point.iteration_ns, memory, exported, err);
 }
 
 static status read_point(const cli_arguments *arguments, const char *path, const char *text,
@@ -212,41 +215,26 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
 
 // The order of the plan.
 
-/// Reads the costs that a searched schedule of the plan is searched on.
-static status read_costs(const bal_plan *plan, const char *path, arena *memory,
-                         cli_schedule_costs *costs, error_message *err)
+/// @param costs_path that a searched schedule of the plan is searched on; NULL: not given
+static status order_of_plan(const bal_plan *plan, const char *costs_path, arena *memory,
+                            bal_schedule *schedule, error_message *err)
 {
     const cli_schedule_shape shape = {.rank_count = plan->rank_count,
                                       .microbatch_count = plan->microbatch_count,
                                       .chunk_count = plan->chunk_count,
                                       .placement = plan->placement,
                                       .first_stage_whole = plan->first_stage_whole};
-    if (path != NULL) return cli_schedule_costs_read(path, &shape, memory, costs, err);
-    return error_set(
-        err, STATUS_INVALID,
-        "schedule %s is searched on costs, and the plan has no order: give --costs, or "
-        "what `dynmo schedule --json` printed",
-        plan->schedule);
-}
-
-static status order_of_plan(const bal_plan *plan, const char *costs_path, arena *memory,
-                            bal_schedule *schedule, error_message *err)
-{
-    const bal_schedule_family *family = bal_schedule_family_find(plan->schedule);
+    const bool is_searched =
+        plan->order == NULL && bal_schedule_family_find(plan->schedule)->is_searched;
     cli_schedule_costs costs;
-    bal_schedule_request request = {.name = plan->schedule,
-                                    .rank_count = plan->rank_count,
-                                    .microbatch_count = plan->microbatch_count,
-                                    .chunk_count = plan->chunk_count};
-    if (plan->order != NULL) {
-        *schedule = *plan->order;
-        return STATUS_OK;
-    }
-    if (family->is_searched) {
-        TRY(read_costs(plan, costs_path, memory, &costs, err));
-        request.costs = &costs.stages;
-        request.memory_limit = costs.memory_limit;
-    }
+    if (!is_searched || costs_path == NULL) return ana_export_order(plan, memory, schedule, err);
+    TRY(cli_schedule_costs_read(costs_path, &shape, memory, &costs, err));
+    const bal_schedule_request request = {.name = plan->schedule,
+                                          .rank_count = plan->rank_count,
+                                          .microbatch_count = plan->microbatch_count,
+                                          .chunk_count = plan->chunk_count,
+                                          .costs = &costs.stages,
+                                          .memory_limit = costs.memory_limit};
     return bal_schedule_build(&request, memory, schedule, err);
 }
 

@@ -12,9 +12,12 @@
 
 typedef struct cli_exported_plan {
     bal_plan plan;
-    ana_launch launch;  // of a point of a study; is_known false: of a plan alone
-    bool is_order;      // then there is only this:
-    bal_schedule order; // as it was written, not checked
+    ana_launch launch;   // of a point of a study; is_known false: of a plan alone
+    double copied_ratio; // of a point that lies between the ways in which tokens go to experts: its
+    double once_ratio;   // time with a copy for each expert, and with one for each GPU, over the
+                         // predicted; else 0
+    bool is_order;       // then there is only this:
+    bal_schedule order;  // as it was written, not checked
 } cli_exported_plan;
 
 /// Reads the plan that the file holds, or is asked for with it:

@@ -243,26 +243,11 @@ static status sum_samples(trace_store *store, int64_t trace_id, int first, int l
     return error_set(err, STATUS_INVALID, "no iteration in [%d, %d] was sampled", first, last);
 }
 
-/// A layer that took no time in any pass was not recorded: the files of some ranks are missing.
-static status check_recorded(const bal_layer_costs *costs, error_message *err)
+static status check_recorded(const bal_layer_costs *costs, arena *memory, error_message *err)
 {
-    int missing = 0;
-    int first = -1;
-    for (int layer = 0; layer < costs->layer_count; layer++) {
-        int64_t time_ns = 0;
-        for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
-            time_ns |= costs->arrays[kind][layer];
-        }
-        if (time_ns != 0) continue;
-        missing++;
-        if (first < 0) first = layer;
-    }
-    if (missing == 0) return STATUS_OK;
-    return error_set(
-        err, STATUS_INVALID,
-        "%d of %d layers have no time in any pass, layer %d first: import the files of "
-        "all ranks",
-        missing, costs->layer_count, first);
+    bool *has_time = arena_array(memory, (size_t)costs->layer_count, sizeof *has_time);
+    bal_layer_costs_mark(costs, has_time);
+    return bal_layers_check_recorded(has_time, costs->layer_count, err);
 }
 
 static status mean_costs(trace_store *store, int first, int last, arena *memory,
@@ -274,7 +259,7 @@ static status mean_costs(trace_store *store, int first, int last, arena *memory,
     status result = sum_samples(store, info.trace_id, first, last, memory, costs, &sums, err);
     if (result == STATUS_OK) {
         take_means(&sums, memory, costs);
-        result = check_recorded(costs, err);
+        result = check_recorded(costs, memory, err);
     }
     *sample_count = sums.sample_count;
     if (result == STATUS_INVALID) error_prefix(err, result, "%s", trace_store_path(store));

@@ -63,8 +63,8 @@ static const char *const model_options[] = {
 enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
 
 /// On which it depends what is played, beside the study.
-static const char *const playing_options[] = {"--seed", "--rank-by", "--draws", "--deadline",
-                                              "--budget"};
+static const char *const playing_options[] = {"--seed",     "--rank-by", "--draws",
+                                              "--deadline", "--budget",  "--framework"};
 enum { PLAYING_OPTION_COUNT = sizeof playing_options / sizeof playing_options[0] };
 
 /// A study comes from one place only.
@@ -378,6 +378,10 @@ static status open_study(const cli_arguments *arguments, const char *path, const
     TRY(cli_choice(arguments, "--rank-by", ana_objective_names, ANA_OBJECTIVE_COUNT, objective,
                    &objective, err));
     options.objective = (ana_objective)objective;
+    int framework = ANA_FRAMEWORK_ANY;
+    TRY(cli_choice(arguments, "--framework", ana_framework_names, ANA_FRAMEWORK_COUNT, framework,
+                   &framework, err));
+    options.framework = (ana_framework)framework;
     TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
     TRY(read_uncertainty(arguments, path, text, memory, found, err));
     options.calibration = found->uncertainty.calibration;
@@ -401,7 +405,8 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
 const cli_command cli_command_study = {
     .name = "study",
     .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] "
-                "[--deadline TIME] [--budget X] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
+                "[--deadline TIME] [--budget X] [--framework NAME] [--seed s] [--rank-by NAME] "
+                "[--top N] [--csv FILE] "
                 "[--draws N] [--threads N] [--store FILE.db [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
@@ -467,6 +472,10 @@ const cli_command cli_command_study = {
           .help = "Refuses points that train longer, failure-free: 20d, 36h, 90min. The order is "
                   "then by GPU-hours, unless --rank-by or --budget is given."},
          {"--budget", "X", .help = "Refuses points that cost more, in the study's currency."},
+         {"--framework", "NAME",
+          .help = "Refuses points that `dynmo export` does not write for it: megatron, "
+                  "megatron-bridge, pytorch, torchtitan or deepspeed. Default: any; the answer "
+                  "then says which take the best point, and the best that the others take."},
          {"--top", "N", .help = "Rows of the table; default 10."},
          {"--csv", "FILE", .is_output = true, .help = "Writes all points as CSV."},
          {"--json", .help = "Prints one line of JSON, with all points."},

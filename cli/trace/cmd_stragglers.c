@@ -93,7 +93,9 @@ const cli_command cli_command_stragglers = {
             {"--trace", "NAME",
              .help = "Name or number of the trace. Default: the one begun last."},
             {"--layers", "L,...",
-             .help = "Layers that each stage has: the split that mends it is then told in layers."},
+             .help =
+                 "Layers that each stage has, where the trace does not tell: the gain of a stage "
+                 "too long is then that of a split of whole layers, which is told."},
             {"--timeline", "FILE.json", .is_output = true,
              .help = "Writes a step as recorded, ideal, and with the named causes mended, for "
                      "ui.perfetto.dev."},

@@ -1,6 +1,7 @@
 /// The recipe for Slurm: which nodes go back, when and under which names of ranks, and what cannot
-/// be given back; and more LayerSpecs than DeepSpeed counts. What is written whole is tested in
-/// tests/cli/export.sh and slurm_shrink.sh, frameworks' own readers in tests/exchange.
+/// be given back; which frameworks take a plan; and more LayerSpecs than DeepSpeed counts. What is
+/// written whole is tested in tests/cli/export.sh and slurm_shrink.sh, frameworks' own readers in
+/// tests/exchange.
 #include "analysis/export/frameworks.h"
 #include "tests/test_memory.h"
 
@@ -112,6 +113,50 @@ TEST(recipes_give_back_whole_nodes)
         }
         text_free(&out);
     }
+}
+
+/// Letters of the frameworks that take a plan of RANKS layers on two ranks.
+static const char *takers(const char *schedule, int chunks, bal_placement placement,
+                          const bal_schedule *order, const ana_launch *launch)
+{
+    static const int halves[] = {0, 3, 6};
+    static const int quarters[] = {0, 2, 3, 5, 6};
+    static const int ranks[] = {0, 1};
+    static char letters[ANA_FRAMEWORK_COUNT];
+    const bal_plan plan = {.first_layer = chunks == 1 ? halves : quarters,
+                           .rank_count = 2,
+                           .chunk_count = chunks,
+                           .placement = placement,
+                           .schedule = schedule,
+                           .microbatch_count = 2,
+                           .stage_ranks = ranks,
+                           .data_parallel = 1,
+                           .order = order};
+    int count = 0;
+    for (int framework = ANA_FRAMEWORK_ANY + 1; framework < ANA_FRAMEWORK_COUNT; framework++) {
+        const status checked =
+            ana_export_check((ana_framework)framework, &plan, launch, memory, NULL);
+        if (checked == STATUS_OK) letters[count++] = " mbptd"[framework];
+    }
+    letters[count] = '\0';
+    return letters;
+}
+
+TEST(frameworks_take_what_their_writers_write)
+{
+    const ana_launch plain = {
+        .is_known = true, .microbatch_size = 1, .rank_count = 2, .chunk_count = 1};
+    ana_launch sharded = plain;
+    const bal_schedule order = {.name = "zb-auto"};
+    sharded.parallel.tensor = 2;
+
+    assert_string_equal(takers("1f1b", 1, BAL_PLACEMENT_LOOP, NULL, &plain), "mbptd");
+    assert_string_equal(takers("1f1b", 1, BAL_PLACEMENT_LOOP, NULL, &sharded), "mbpt");
+    assert_string_equal(takers("interleaved-1f1b", 2, BAL_PLACEMENT_LOOP, NULL, &plain), "mbpt");
+    assert_string_equal(takers("zb-v-hand", 2, BAL_PLACEMENT_V, NULL, &plain), "pt");
+    assert_string_equal(takers("zb-auto", 1, BAL_PLACEMENT_LOOP, NULL, &plain), "t");
+    assert_string_equal(takers("zb-auto", 1, BAL_PLACEMENT_LOOP, &order, &plain), "pt");
+    assert_string_equal(takers("chimera", 2, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &plain), "");
 }
 
 TEST(more_specs_than_an_index_holds_are_refused)

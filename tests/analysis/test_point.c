@@ -29,7 +29,7 @@ static int create_worker(void **state)
 static ana_point evaluate(const char *changes)
 {
     ana_point point;
-    require(ana_point_evaluate(worker, "s.json", base, changes, NULL, &point, &why));
+    require(ana_point_evaluate(worker, "s.json", base, changes, &point, &why));
     return point;
 }
 
@@ -271,7 +271,7 @@ static double played_ns(ana_point_worker *by, int variant)
     ana_point point;
     text_buffer text = {0};
     const char *study = write_variant(variant, &text);
-    assert_ok(ana_point_evaluate(by, "s", study, "{}", NULL, &point, &why));
+    assert_ok(ana_point_evaluate(by, "s", study, "{}", &point, &why));
     text_free(&text);
     return point.refusal == ANA_REFUSAL_NONE ? point.iteration_ns + 1e-3 * point.bound_ns : -1;
 }
@@ -302,7 +302,7 @@ TEST(flop_of_the_model_are_those_of_its_weights_and_attention)
     ana_point point;
     text_buffer text = {0};
     const char *study = write_variant(0, &text);
-    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &why));
+    assert_ok(ana_point_evaluate(worker, "s", study, "{}", &point, &why));
 
     const double weights = 12.0 * LAYERS * WIDTH * WIDTH + (double)WIDTH * WORDS;
     const double flop = 6 * weights + 6.0 * LAYERS * TOKENS * WIDTH;

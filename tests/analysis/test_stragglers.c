@@ -152,7 +152,7 @@ static const char *named(const planted *how, ana_causes *causes)
     ana_slowdowns slowdowns;
     const ana_op_run *run = make_run(how);
     ana_slowdowns_of(run, memory, &slowdowns);
-    ana_causes_of(run, &slowdowns, NULL, memory, causes);
+    ana_causes_of(run, &slowdowns, &(ana_stage_layers){0}, memory, causes);
     names[0] = '\0';
     for (int each = 0; each < causes->named_count; each++) {
         const size_t length = strlen(names);
@@ -256,7 +256,7 @@ TEST(messages_that_were_not_recorded_are_no_pauses)
 
     require(ana_op_run_make(&table, memory, &run, &why));
     ana_slowdowns_of(&run, memory, &slowdowns);
-    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+    ana_causes_of(&run, &slowdowns, &(ana_stage_layers){0}, memory, &causes);
 
     assert_int_equal(slowdowns.steps[0].delayed_ns, slowdowns.steps[0].recorded_ns);
     assert_true(slowdowns.launch_slowdown > 1.05);
@@ -272,23 +272,34 @@ TEST(messages_that_were_not_recorded_are_no_pauses)
 
 TEST(a_long_last_stage_is_named_with_the_split_that_mends_it)
 {
-    static const int layers[PLANT_STAGES] = {6, 6, 6, 6};
+    static const int counts[PLANT_STAGES] = {6, 6, 6, 6};
+    static const int uneven[PLANT_STAGES] = {2, 1, 1, 3};
+    static const int64_t times[] = {4, 2, 6, 6, 5, 1, 3}; // of stages 6, 6, 6, 9
+    const ana_stage_layers alike = {.counts = counts};
+    const ana_stage_layers timed = {.counts = uneven, .layer_ns = times};
     ana_causes causes;
     ana_slowdowns slowdowns;
     planted how = planted_of((planted){0});
     how.last_factor = 1.5; // 6 layers and a head worth 3
     assert_string_equal(named(&how, &causes), "last stage too long");
-    assert_close(causes.split.shares[0], 1.125, 0.01);
-    assert_close(causes.split.shares[3], 0.625, 0.01);
+    assert_true(causes.all[0].is_bound);
+    assert_null(causes.split.layers);
+    const double bound = causes.all[0].gain.gain;
 
     const ana_op_run *run = make_run(&how);
     ana_slowdowns_of(run, memory, &slowdowns);
-    ana_causes_of(run, &slowdowns, layers, memory, &causes);
+    ana_causes_of(run, &slowdowns, &alike, memory, &causes);
+    assert_false(causes.all[0].is_bound);
+    assert_true(causes.all[0].gain.gain < bound);
     assert_int_equal(causes.split.layers[0], 7);
     assert_int_equal(causes.split.layers[3], 3); // and the head: 6
     assert_int_equal(causes.split.layers[0] + causes.split.layers[1] + causes.split.layers[2] +
                          causes.split.layers[3],
                      24);
+
+    // No cut of these makes the longest stage shorter than 9: 4+2, 6, 6, 5+1+3.
+    ana_causes_of(run, &slowdowns, &timed, memory, &causes);
+    assert_int_equal(causes.named_count, 0);
 }
 
 int main(void)

@@ -54,6 +54,22 @@ TEST(bad_columns_and_cells_are_named)
                  "r.csv:2: tp: '1.5' is not an integer");
 }
 
+TEST(runs_are_named_by_as_much_as_tells_them_apart)
+{
+    ana_real_runs runs;
+
+    assert_ok(read_runs("case,model,tp,time\na1,m,1,5\n,m,2,5\n", "", "", &runs, NULL));
+    assert_string_equal(ana_real_run_names(&runs, memory)[0], "a1");
+    assert_string_equal(ana_real_run_names(&runs, memory)[1], "");
+    assert_ok(read_runs("model,gpus,tp,gbs,time\nm,8,1,2,5\nm,8,2,2,6\nm,16,4,4,5\n", "", "", &runs,
+                        NULL));
+    assert_string_equal(ana_real_run_names(&runs, memory)[0], "gpus8");
+    assert_string_equal(ana_real_run_names(&runs, memory)[1], "gpus8 tp2");
+    assert_string_equal(ana_real_run_names(&runs, memory)[2], "gpus16 tp4");
+    assert_ok(read_runs("layers,gbs,time\n8,2,5\n8,2,6\n", "", "", &runs, NULL));
+    assert_string_equal(ana_real_run_names(&runs, memory)[1], "l8");
+}
+
 static status study_of(const char *text, ana_real_measured *measured, text_buffer *out,
                        error_message *err)
 {

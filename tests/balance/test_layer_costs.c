@@ -36,6 +36,22 @@ TEST(means_are_rounded_half_up_and_keep_the_bytes)
     assert_ptr_equal(means.state_bytes, bytes);
 }
 
+TEST(layers_without_any_time_are_refused_unless_another_sample_has_it)
+{
+    static const int64_t one[] = {0, 0, 0, 3};
+    static const int64_t other[] = {0, 1, 0, 0};
+    bool has_time[2] = {false};
+
+    const bal_layer_costs layers[] = {costs_with(one, 2), costs_with(other, 2)};
+    bal_layer_costs_mark(&layers[0], has_time);
+    assert_fails(bal_layers_check_recorded(has_time, 2, &why), STATUS_INVALID,
+                 "1 of 2 layers have no time in any pass, layer 0 first: import the files of all "
+                 "ranks");
+
+    bal_layer_costs_mark(&layers[1], has_time);
+    assert_ok(bal_layers_check_recorded(has_time, 2, NULL));
+}
+
 TEST(negative_and_huge_times_are_refused_and_the_largest_are_not)
 {
     static const int64_t negative[] = {1, 2, 3, -4};

@@ -96,6 +96,18 @@ mends layers both.db
 microbatches nearly.db '1 + 0.01 * s'
 "$dynmo" diagnose nearly.db --stages 4 | grep -q ' correlate, but lengths that differ cost little$' || fail 'lengths alike are said to differ'
 
+# A cold first iteration is left out, unless it is asked for, or the next was not recorded.
+run cold.db '(i == 0 ? 3 : 1) * (l < 4 ? 4000000 : 1000000) + 10000 * n()'
+"$dynmo" diagnose cold.db --stages 4 >cold || fail 'a cold first iteration'
+grep -qx 'note: most layers of iteration 0 take [0-9.]* times as long as in the next: it is left out as warm-up (--first 0 keeps it)' cold ||
+    fail "a cold first iteration is not told: $(head -n 4 cold)"
+grep -q 'tuned  *from 1: 2 2 6 6$' cold || fail "a cold first iteration has a split: $(grep tuned cold)"
+"$dynmo" diagnose cold.db --stages 4 --json | grep -q '"iterations":79,.*"cold_iteration":0,"cold_factor":[23]\.' || fail 'JSON of a cold first iteration'
+"$dynmo" diagnose cold.db --stages 4 --first 0 --json | grep -q '"iterations":80,' || fail '--first 0 leaves the first out'
+"$dynmo" diagnose drift.db --stages 4 --json | grep -q cold_ && fail 'a run that changes is called cold'
+run apart.db '(i == 0 ? 3 : 1) * (l < 4 ? 4000000 : 1000000) + 10000 * n()' 80 25
+"$dynmo" diagnose apart.db --stages 4 --json | grep -q '"iterations":80,' || fail 'a first sample is left out whose next is far'
+
 # Nothing at all, and next to nothing.
 run nothing.db 0
 run once.db '1000000 * (1 + l)' 1
@@ -183,6 +195,16 @@ grep -q ': rank 0 of 2 has 1\.41 times the mean; hot experts 0 (2\.2[34] times)$
 
 # Wrong questions.
 refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.db
+# The files of some ranks are missing where layers have no time; in an iteration alone they may have none.
+run skipped.db 'l == 3 && i < 2 ? 0 : 1000000 * (1 + l)'
+answers 'not worthwhile, noise' skipped.db --stages 4
+run half.db 'l < 8 ? 0 : 1000000 * (1 + l)'
+missing='half.db: 8 of 16 layers have no time in any pass, layer 0 first: import the files of all ranks'
+refuse 2 "$missing" half.db --stages 4
+echo '{"schema":"dynmo-study/1","trace":"half.db","hardware":"h100.json","pipeline":{"stages":4}}' >half.json
+subject=simulate
+refuse 2 "half.json: $missing" half.json
+subject=diagnose
 refuse 2 "diagnose: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16" \
     steps.db --stages 17
 refuse 2 'schedule interleaved-1f1b puts 2 stages on a rank; a diagnosis needs one' \

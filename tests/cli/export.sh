@@ -197,6 +197,12 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
     fail 'a point and a recorded row have other plans'
 "$dynmo" export pytorch run.db --row cut >order.csv || fail 'the order of a recorded row'
 "$dynmo" export pytorch study.json --point 1 | cmp -s - order.csv || fail 'the order of a point'
+# A point's order is known, also where it was searched.
+sed 's/"1f1b"/"zb-auto"/' study.json >searched_study.json
+subject='export pytorch'
+"$dynmo" export pytorch searched_study.json --point 1 -o searched.csv || fail 'the searched order of a point'
+[ "$(wc -l <searched.csv)" -eq 4 ] || fail "the searched order of a point: $(cat searched.csv)"
+subject='export megatron'
 [ "$(sed -n '/parallel-layout/,/^)/p' point.sh)" = "    --pipeline-model-parallel-layout 'Et*8|t*9|t*9|t*6L'
     --tensor-model-parallel-size 2
     --context-parallel-size 2
@@ -230,6 +236,20 @@ sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_deduplication": 0/' 
 grep -qxF -- '    --moe-token-dispatcher-type alltoall' copies.sh || fail 'a copy of a token for each expert'
 "$dynmo" export megatron-bridge copies.json | grep -qxF 'model.moe_token_dispatcher_type=alltoall' ||
     fail 'a copy of a token for each expert, Megatron-Bridge'
+# Within a node the prediction is of neither way.
+cat >between.json <<'EOF'
+{"schema": "dynmo-study/1", "model": "mixtral-8x7b", "hardware": "h100-sxm", "training": {"expert_parallel": 8, "data_parallel": 8,
+ "global_batch": 64}, "pipeline": {"stages": 4, "schedule": "1f1b"}, "balancing": [{"balancer": "even"}], "cluster": {"memory_bytes": 0}}
+EOF
+between=' takes [+-][0-9.]* %, '
+between="dynmo: the prediction lies between two dispatchers of tokens: alltoall, which is written,${between}deepep -[0-9.]* % (training.expert_deduplication 0 and 1)"
+for framework in megatron megatron-bridge; do
+    "$dynmo" export $framework between.json >between.sh 2>note || fail "between two dispatchers, $framework"
+    grep -q 'alltoall' between.sh || fail "between two dispatchers, $framework: $(cat between.sh)"
+    grep -qx "$between" note || fail "between two dispatchers, $framework: $(cat note)"
+done
+"$dynmo" export megatron copies.json 2>note >copies.sh
+[ -s note ] && fail "a dispatcher that is given: $(cat note)"
 # The exchange of experts hides with several chunks, or one stage; graphs are of dense models.
 sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_overlap": 0.7/' predicting.json >overlap.json
 sed 's/"schedule": "1f1b"/"schedule": "interleaved-1f1b", "chunks": 2/; s/"stages": 16/"stages": 8/' overlap.json >chunks.json

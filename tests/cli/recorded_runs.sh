@@ -20,6 +20,16 @@ done
 [ "$(speedup freezing 80)" -ge 1100 ] || fail 'freezing: balancing is worth less than 10 %'
 [ "$(speedup early-exit 100)" -ge 1250 ] || fail 'early-exit: balancing is worth less than 25 %'
 
+# A stage is too long where a split of whole layers mends it, whether or not somebody says which layers it has.
+for layers in '' '--layers 4,3,3,4' '--layers 3,3,3,3'; do
+    for run in 'freezing last stage too long' 'mod '; do
+        # shellcheck disable=SC2086 # words
+        "$dynmo" stragglers "$recorded/cpu-${run%% *}.db.gz" $layers --json >slow.json || fail "stragglers of $run"
+        [ "$(sed -n 's/.*"cause":"\([^"]*\)".*/\1/p' slow.json)" = "${run#* }" ] || fail "stragglers $layers of $run: $(cat slow.json)"
+    done
+done
+"$dynmo" stragglers "$recorded/cpu-freezing.db.gz" --json | grep -q '"split":\[4,4,3,3\]' || fail 'the split that mends freezing'
+
 # Commands that read a store read a compressed one; one that writes refuses it.
 cp "$recorded/cpu-freezing.db.gz" kept.db.gz
 gzip -dc kept.db.gz >kept.db

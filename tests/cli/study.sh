@@ -21,7 +21,8 @@ small: 12 points on 3 axes, 8 feasible, ranked by time, failure-free; beyond wha
 
 Fastest: point 5 (stages 4, microbatches 8, balancing tuned) trains 1.00B tokens in 14.3 min on 4
 GPUs: 1.16M tokens/s, 232 TFLOP/s of the model a GPU (MFU 23.5 %), 0.96 GPU-hours, 1.91 USD; no
-split of its layers and no order of ops is more than 19.2 % faster.
+split of its layers and no order of ops is more than 19.2 % faster. `dynmo export` takes it to
+megatron, megatron-bridge, pytorch, torchtitan, deepspeed.
 Held as written, not searched: tensor_parallel, context_parallel, microbatch_size, recompute,
 sharding, dtype, chunks, schedule.
 
@@ -233,4 +234,39 @@ awk -F, 'NR == 1 { for (c = 1; c <= NF; c++) at[$c] = c; next }
       k[$at["training.microbatches"] " " $at["pipeline.schedule"]] }
     END { for (x in k) { n++; worse += t[x, "partition"] > t[x, "even"]; slow += t[x, "tuned"] > t[x, "even"] }
           exit !(n == 6 && worse > 0 && slow == 0) }' tuned.csv || fail 'tuned is slower than even'
+# Who can play the best point, and the best that the others can, as export has it; or for one of them alone.
+cp "$plain" h100.json
+study ',"balancing":{"balancer":"tuned"},"vary":{"training.tensor_parallel":[1,2],"pipeline.schedule":["1f1b","zb-h1","zb-v"]},"cluster":{"memory_bytes":0}'
+cp s.json t.json
+"$dynmo" study s.json --draws 0 >out || fail 'frameworks'
+tr '\n' ' ' <out >line
+grep -qF 'Fastest: point 5 (tensor_parallel 2, schedule zb-v) ' line || fail "frameworks: $(cat line)"
+grep -qF 'export` takes it to pytorch, torchtitan; the first for megatron, megatron-bridge is at rank 3 (+15.7 %), point 3 (schedule 1f1b); the first for deepspeed is at rank 5 (+58.0 %), point 0 (tensor_parallel 1, schedule 1f1b). ' line ||
+    fail "frameworks: $(cat line)"
+"$dynmo" study s.json --draws 0 --json | grep -q '"framework":"any","frameworks":{"megatron":{"best_point":3,"rank":3,"behind_ratio":0\.15[0-9]*},.*,"deepspeed":{"best_point":0,' ||
+    fail 'frameworks as JSON'
+for each in "megatron 3" "pytorch 5" "torchtitan 5" "deepspeed 0"; do
+    # shellcheck disable=SC2086 # a framework and a point
+    set -- $each
+    "$dynmo" export "$1" s.json --point "$2" >/dev/null || fail "export takes point $2 to no $1"
+    "$dynmo" study s.json --draws 0 --framework "$1" >out || fail "--framework $1"
+    grep -q "^Fastest: point $2 " out || fail "--framework $1: $(cat out)"
+    grep -q 'dynmo export' out && fail "--framework $1 tells of others"
+done
+grep -qF '5  cannot be exported; point 1: deepspeed: schedule zb-h1: with 1 chunk a rank DeepSpeed runs 1f1b in its own order' out ||
+    fail 'points that cannot be exported are not counted'
+# Where nothing of the training as written can be played, the answer is of another.
+study ',"vary":{"training.microbatches":[8]},"cluster":{"memory_bytes":3000000000}'
+sed -i 's/"microbatches":8/"microbatches":64/; s/"1f1b"/"gpipe"/' s.json
+"$dynmo" study s.json --draws 0 --json >json || fail 'another training'
+grep -q '"ranking":\[\],"other_training":\[0\],.*"megatron":null,"megatron-bridge":null,"pytorch":{"best_point":0,"rank":1,' json ||
+    fail "another training: $(cat json)"
+"$dynmo" study s.json --draws 0 | tr '\n' ' ' |
+    grep -qF 'export` takes it to pytorch, torchtitan; none goes to megatron, megatron-bridge, deepspeed. ' || fail 'another training'
+sed 's/"1f1b","zb-h1",//' t.json >v.json
+refuse 3 'v.json: none of 2 points can be played; 2: cannot be exported, as megatron: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 4; plan for 1f1b or interleaved-1f1b (--schedule), or for another schedu' \
+    v.json --framework megatron
+refuse 2 "--framework: unknown 'horovod'; known: any, megatron, megatron-bridge, pytorch, torchtitan, deepspeed" \
+    s.json --framework horovod
+
 exit $failed

@@ -124,6 +124,9 @@ has '"calibration_runs":1,"calibration_refused":1,' partly.json --json
 sed 's/"hardware":"h100-sxm"/"hardware":{"base":"h100-sxm","efficiency":{"gemm":0.3}}/' taught.json >changed.json
 has '"points_beyond_calibration":2' changed.json --json
 has 'older or uncompiled software' changed.json
+has 'experts that a framework has just begun with: 2.8)' slow.json
+sed 's/mixtral-8x7b/llama-3-8b/;s/"expert_parallel":8,//' slow.json >dense.json
+has 'older or uncompiled software: up to 2.2 times as long)' dense.json
 # What a table names counts as the table does for who goes on with a store.
 cp "$root/models/hardware/h100-sxm.json" here.json
 sed 's/h100-sxm/here.json/' slow.csv >named.csv

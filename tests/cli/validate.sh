@@ -12,8 +12,8 @@ llama-3-8b,H100,8,16,1,4096,4,1000,,second
 no-such-model,H100,8,16,1,4096,4,1000,,third
 END
 "$dynmo" validate runs.csv --draws 20 --json >json || fail 'runs.csv --json'
-for part in '"ignored_columns":"remark"' '"row":1,"line":2,"measured_ns":900000000,' \
-    '"memory_ratio":' '"row":3,"line":4,"measured_ns":1000000000,"refused":"no-such-model' \
+for part in '"ignored_columns":"remark"' '"row":1,"line":2,"name":"llama-3-8b tp2","measured_ns":900000000,' \
+    '"memory_ratio":' '"row":3,"line":4,"name":"no-such-model tp4","measured_ns":1000000000,"refused":"no-such-model' \
     '"summary":{"rows":2,"refused":1,"groups":1,"error_mean":' '"coverage":' '"regret_mean":0'; do
     grep -qF "$part" json || fail "no $part"
 done
@@ -21,6 +21,8 @@ done
 cmp -s json alone || fail 'answers depend on the number of threads'
 "$dynmo" validate runs.csv --draws 0 >text || fail 'without draws'
 grep -q '90 % bars' text && fail 'bars without draws'
+grep -q '^ *line  *measured ms predicted ms  ratio measured GiB peak GiB  ratio$' text || fail 'columns that nothing fills'
+grep -qE '^ +3 llama-3-8b tp4 +1000\.00 +[0-9.]+ +[0-9.]+$' text || fail 'a row without its line and name'
 grep -q 'Columns that are not read: remark' text || fail 'what is not read'
 [ "$("$dynmo" validate runs.csv --draws 0 --summary | head -n 1)" = \
     'runs.csv: 2 runs predicted, 1 refused' ] || fail '--summary'
@@ -176,7 +178,7 @@ gpt2,8,5' >modle.csv
 refuse 2 'modle.csv:2: neither model nor layers and hidden_size; columns that are not read: modle' modle.csv
 echo 'model,pp,gbs,sequence,measured_ms
 gpt2,64,64,1024,5' >deep.csv
-refuse 2 'deep.csv: none of its runs could be modelled; row 1: more stages than layers: pipeline.stages: 64 stages of 1 chunks need at least 64 layers, there are 14' deep.csv
+refuse 2 'deep.csv: none of its runs could be modelled; line 2: more stages than layers: pipeline.stages: 64 stages of 1 chunks need at least 64 layers, there are 14' deep.csv
 refuse 1 "dgxc: no such file, and no shipped table is named so; did you mean 'dgxc-2025'?" dgxc
 echo 'model,gbs,loss,measured_ms
 gpt2,8,eagre,5' >loss.csv

@@ -195,7 +195,7 @@ static status replay_ops(const trace_op_table *recorded, arena *memory, error_me
     ana_causes causes;
     TRY(ana_op_run_make(recorded, memory, &run, err));
     ana_slowdowns_of(&run, memory, &slowdowns);
-    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+    ana_causes_of(&run, &slowdowns, &(ana_stage_layers){0}, memory, &causes);
     const ana_straggler_step *steps = slowdowns.steps;
     for (int step = 0; step < run.step_count; step++) {
         assert(steps[step].replayed_ns >= 0 && steps[step].ideal_ns >= 0);
