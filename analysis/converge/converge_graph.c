@@ -1,7 +1,6 @@
 #include "analysis/converge/converge_graph.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 static const double pi = 3.14159265358979323846;

@@ -6,7 +6,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 /// The split of the GPU that the parts of this process share. It outlives each of them: it ends
 /// when the last one is closed.

@@ -8,7 +8,6 @@
 #include "exec/kernels/kernels.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,9 +3,6 @@
 
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
-#include "base/status.h"
-
-#include <stdint.h>
 
 /// One op of a rank. Places are those of the pipeline, not ranks of the machine or of the world.
 typedef struct exec_step {

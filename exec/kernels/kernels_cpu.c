@@ -1,7 +1,6 @@
 #include "exec/kernels/kernels_cpu.h"
 #include "base/arena.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

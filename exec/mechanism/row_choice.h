@@ -8,7 +8,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /// Mixture of depths.
 typedef struct exec_mod_options {

@@ -7,7 +7,6 @@
 /// has depends on its number alone: packing an iteration otherwise changes the order of sums only.
 #pragma once
 
-#include "base/status.h"
 #include "exec/training/training_text.h"
 
 #include <stdint.h>

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "base/status.h"
-#include "base/text.h"
 #include "exec/transport/activity.h"
 
 #include <stdatomic.h>

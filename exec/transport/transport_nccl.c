@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
-#include <inttypes.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/pruning.h"
 
-#include <assert.h>
-
 enum { STREAM_SIGMA = 1, POINTS_MAX = 1024, INDEX_BYTES = 4 };
 
 /// Which kernels multiply by a pruned matrix.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "balance/costs/machine.h"
-#include "base/arena.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/expert_routing.h"
 #include "models/experts/expert_counts.h"

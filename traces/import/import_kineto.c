@@ -4,8 +4,6 @@
 #include "traces/import/kineto_collect.h"
 #include "traces/store/op_table.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

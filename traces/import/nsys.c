@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "traces/import/kineto_collect.h"
 
-#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

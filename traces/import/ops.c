@@ -5,7 +5,6 @@
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

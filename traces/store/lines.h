@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum { TRACE_LINE_BYTES_MAX = 1 << 26 };
 

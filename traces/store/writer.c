@@ -7,7 +7,6 @@
 #include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
