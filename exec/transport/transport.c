@@ -2,7 +2,7 @@
 
 #include "base/launcher.h"
 #include "base/loadable.h"
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 #include "exec/transport/transports.h"
 
 #include <assert.h>

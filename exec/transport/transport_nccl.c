@@ -5,7 +5,7 @@
 #include "base/loadable.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 #include "exec/transport/lane.h"
 #include "exec/transport/transports.h"
 
