@@ -6,7 +6,7 @@
 /// Attention is among chosen rows alone, in order of their positions.
 #pragma once
 
-#include "exec/mechanism/row_choice.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/block_layer.h"
 
 /// Rows chosen of one microbatch, and what F leaves of them for B and W.

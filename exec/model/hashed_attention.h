@@ -1,9 +1,9 @@
-/// A block whose attention meets only blocks of keys that hashing finds (key_blocks.h): random
+/// A block whose attention meets only blocks of keys that hashing finds (mechanisms.h): random
 /// projections of a layer, and the lists that a microbatch got in F and keeps for B. Internal to
 /// the layers and to the mechanism.
 #pragma once
 
-#include "exec/mechanism/key_blocks.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/block_layer.h"
 
 /// Makes layer->mechanism of a block: projections from the model's seed, keyed by the layer.

@@ -7,11 +7,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/mechanism/key_blocks.h"
-#include "exec/mechanism/plasticity.h"
-#include "exec/mechanism/pruning_schedule.h"
-#include "exec/mechanism/routing.h"
-#include "exec/mechanism/row_choice.h"
+#include "exec/mechanism/mechanisms.h"
 
 #include <stdbool.h>
 #include <stddef.h>

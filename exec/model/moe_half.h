@@ -8,7 +8,7 @@
 /// each F the host waits for what the router has chosen, and tells the others the counts.
 #pragma once
 
-#include "exec/mechanism/routing.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/block_layer.h"
 
 /// What one microbatch leaves, beside the half's slot.

@@ -15,7 +15,6 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device/device.h"
-#include "exec/device/program.h"
 #include "exec/run/execution.h"
 #include "exec/run/rank.h"
 #include "exec/transport/group.h"

@@ -7,7 +7,7 @@
 /// all.
 #include "exec/run/run.h"
 
-#include "exec/mechanism/weight_order.h"
+#include "exec/device/device.h"
 #include "exec/transport/activity.h"
 
 #include <string.h>
