@@ -1,16 +1,10 @@
 /// A block whose attention meets only blocks of keys that hashing finds (mechanisms.h): random
-/// projections of a layer, and the lists that a microbatch got in F and keeps for B. Internal to
-/// the layers and to the mechanism.
+/// projections of a layer, which are its state of the mechanism, and the lists that a microbatch
+/// got in F and keeps for B. Internal to the layers.
 #pragma once
 
 #include "exec/mechanism/mechanisms.h"
 #include "exec/model/block_layer.h"
-
-/// Makes layer->mechanism of a block: projections from the model's seed, keyed by the layer.
-void exec_hashed_attention_create(exec_layer *layer);
-
-/// Accepts a layer without.
-void exec_hashed_attention_destroy(exec_layer *layer);
 
 /// What the lists of a microbatch are chosen by; its arrays come with exec_block_lists_choose.
 exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory);
