@@ -2,7 +2,7 @@
 #include "exec/run/run.h"
 
 #include "base/file.h"
-#include "exec/transport/activity.h"
+#include "exec/transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>

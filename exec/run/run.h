@@ -18,7 +18,6 @@
 #include "exec/run/execution.h"
 #include "exec/run/rank.h"
 #include "exec/transport/group.h"
-#include "exec/transport/packet.h"
 #include "exec/transport/transport.h"
 
 #include <stdbool.h>

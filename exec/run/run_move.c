@@ -8,7 +8,7 @@
 #include "exec/run/run.h"
 
 #include "exec/device/device.h"
-#include "exec/transport/activity.h"
+#include "exec/transport/transport.h"
 
 #include <string.h>
 

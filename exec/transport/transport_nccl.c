@@ -3,9 +3,9 @@
 #include "base/arena.h"
 #include "base/launcher.h"
 #include "base/loadable.h"
+#include "exec/clock.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
-#include "exec/clock.h"
 #include "exec/transport/lane.h"
 #include "exec/transport/transports.h"
 
