@@ -1,4 +1,4 @@
-#include "exec/cuda/cuda_part.h"
+#include "exec/cuda/cuda_backend.h"
 
 #include "base/launcher.h"
 #include "exec/cuda/cuda_check.h"

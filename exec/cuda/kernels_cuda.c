@@ -1,11 +1,8 @@
 #include "exec/cuda/kernels_cuda.h"
 #include "base/arena.h"
-#include "exec/cuda/cuda_blocks.h"
+#include "exec/cuda/cuda_backend.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
-#include "exec/cuda/cuda_part.h"
-#include "exec/cuda/cuda_products.h"
-#include "exec/cuda/kernels_cuda_open.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
