@@ -1,5 +1,5 @@
 // Which blocks of keys attention meets, chosen and listed where queries and keys are: the decisions
-// of mechanisms.h. Integers only, but for the signs of the projections and the affinity.
+// of ../mechanism/README.md. Integers only, but for the signs of the projections and the affinity.
 
 #include "exec/cuda/kernels_cuda.cuh"
 

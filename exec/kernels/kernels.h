@@ -158,8 +158,8 @@ static inline int exec_dense_block_count(const exec_attention *shape)
 
 enum { EXEC_HASH_BITS_MAX = 8 };
 
-/// The blocks of keys that hashing finds for each block of queries (mechanisms.h); its arrays are
-/// device memory.
+/// The blocks of keys that hashing finds for each block of queries (../mechanism/README.md); its
+/// arrays are device memory.
 typedef struct exec_block_choice {
     bool sorts_rows;
     int bit_count;
@@ -238,7 +238,7 @@ typedef struct exec_kernel_table {
                          const void *a, const void *b, void *c);
     /// Routes rows: each to the top_k experts of largest logit (with the offset of the rounds),
     /// ties to the lower number; its weights are the softmax over their logits. Where logits are
-    /// not numbers it meets some top_k experts. Source: mechanisms.h.
+    /// not numbers it meets some top_k experts. Source: ../mechanism/README.md.
     ///
     /// @param routing counts and rounds are read; arrays out
     /// @param logits  [row_count][expert_count]

@@ -1,19 +1,11 @@
 /// What makes a model dynamic while it trains: the options of each mechanism, and its decisions, as
-/// far as they are arithmetic on a few numbers. The largest weights are in magnitude.h.
+/// far as they are arithmetic on a few numbers. README.md has what they do, and sources.
 #pragma once
 
 #include "exec/kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-// Which rows of a microbatch a block computes: of each sequence as many as mixture of depths says,
-// which the device picks by a router's scores (choose_rows, kernels.h); or those that have not
-// left yet (early exit; find_live and leave_rows).
-//
-// A microbatch is sequence_count sequences of sequence_length rows each, one after the other.
-// Chosen rows are named by ascending number, so the causal order of a sequence is that of its
-// chosen rows.
 
 /// Mixture of depths.
 typedef struct exec_mod_options {
@@ -61,13 +53,8 @@ double exec_exit_threshold(const exec_early_exit_options *options, int iteration
 /// a model that exits early is said to have changed.
 bool exec_exit_threshold_settles(const exec_early_exit_options *options, int iteration);
 
-// Freezing: when a layer has learnt what it will: how far its parameters still move, against how
-// far they once did. Layers freeze front to back, one after the other.
-//
-// A single step says little: under Adam steps stay about as long as ever while they turn about.
-// So movement is measured from one decision to the next, over many steps, in which what is noise
-// cancels.
-
+/// Layers freeze front to back, when they have learnt what they will: when their parameters move
+/// little from one decision to the next, against how far they once did.
 typedef struct exec_freezing_options {
     int interval;         // iterations from decision to decision, >= 1
     int start_iteration;  // nothing freezes before
@@ -110,9 +97,8 @@ void exec_plasticity_observe(exec_plasticity *plasticity, double movement, bool 
 int exec_frozen_layer_count(const int64_t *is_frozen, const int64_t *is_calm, int layer_count,
                             const exec_freezing_options *options);
 
-// Gradual magnitude pruning: when a model is pruned and how much of it stays.
-
-/// Of the matrices of all blocks; biases, norms, embedding and head are not pruned.
+/// Gradual magnitude pruning of the matrices of all blocks; biases, norms, embedding and head are
+/// not pruned.
 typedef struct exec_pruning_options {
     int start_iteration;     // sparsity is initial_sparsity from here on, 0 before
     int end_iteration;       // sparsity is final_sparsity from here on
@@ -136,18 +122,7 @@ double exec_pruning_sparsity(const exec_pruning_options *options, int iteration)
 /// Weights of weight_count that stay at a sparsity, to the nearest.
 int64_t exec_pruning_kept_count(double sparsity, int64_t weight_count);
 
-// Mixture of experts: how a block's MLP is divided. Which tokens meet which experts, with what
-// weight, and how the router learns from it are operations of the device (route, kernels.h).
-//
-// No expert has a capacity and no token is dropped, so experts have as many tokens as the router
-// gives them. Everything is in a fixed order: the entries (token, expert) of a token by ascending
-// expert, those of an expert by ascending token.
-// Source: top-k of a softmax with the weights of the chosen brought to sum 1 as in Mixtral (Jiang
-// et al., arXiv 2401.04088, section 2.1); the balance loss of Switch Transformers (Fedus et al.,
-// JMLR 23 (2022), equations 4 to 6), with shares of entries where a token meets several experts;
-// rounds as S-BASE (Clark et al., Unified Scaling Laws for Routed Language Models, arXiv
-// 2202.01169, section 3.1).
-
+/// Mixture of experts: how the MLP of a block is divided.
 typedef struct exec_moe_options {
     int expert_count; // >= 1
     int top_k;        // experts that a token meets, 1 to expert_count
@@ -161,26 +136,8 @@ typedef struct exec_moe_options {
 
 enum { EXEC_EXPERT_WIDTH_MAX = 1 << 16, EXEC_SINKHORN_ROUNDS_MAX = 1000 };
 
-// Block-sparse attention by hashing: which blocks of keys a block of queries meets, as the device
-// decides (choose_blocks, kernels.h). Queries and keys that point alike fall into the same bucket,
-// of all heads at once.
-//
-// Rows sorted: each token has one bucket; rows are sorted by it, those of a bucket stay in the
-// order of the text. A token attends to the tokens of its bucket up to itself, and to no others.
-// A block of queries meets the blocks from the one where its first bucket begins to the one where
-// its last bucket ends, less those at the end that hold only later tokens than all of its queries.
-// Some of these are masked throughout. Where a sequence's would be more than dense attention
-// computes, its blocks meet all up to themselves. This is hash-sparse attention as Pagliardini et
-// al., arXiv 2306.01160, have it, with the tiles that _fwd_kernel of hsparse_attn.py in its code
-// reads. There heads have buckets of their own, and a token does not attend to itself, so the
-// first of a bucket to none.
-//
-// Rows as in the text: queries and keys have buckets of their own, and blocks of neighbours meet
-// where they have enough pairs in one bucket; all pairs of such blocks count.
-//
-// Source of hashing by the signs of random projections: Charikar, Similarity estimation techniques
-// from rounding algorithms, STOC 2002.
-
+/// Block-sparse attention by hashing: whether rows are sorted by their buckets, or queries and keys
+/// have buckets of their own.
 typedef enum exec_row_order {
     EXEC_ROWS_SORTED,
     EXEC_ROWS_AS_TEXT,

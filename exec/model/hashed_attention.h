@@ -1,6 +1,6 @@
-/// A block whose attention meets only blocks of keys that hashing finds (mechanisms.h): random
-/// projections of a layer, which are its state of the mechanism, and the lists that a microbatch
-/// got in F and keeps for B. Internal to the layers.
+/// A block whose attention meets only blocks of keys that hashing finds (../mechanism):
+/// random projections of a layer, which are its state of the mechanism, and the lists that a
+/// microbatch got in F and keeps for B. Internal to the layers.
 #pragma once
 
 #include "exec/mechanism/mechanisms.h"

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "traces/import/json_stream.h"
-#include "traces/store/lines.h"
+#include "traces/store/stream.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -87,10 +87,6 @@ status sql_write_once(trace_store *store, error_message *err, const char *text, 
 /// whether it still runs.
 status sql_process_id(trace_store *store, int64_t *process_id, error_message *err);
 
-/// Defines process_is_dead(host, boot, pid_namespace, pid, start_ticks): true only if the process
-/// is known to be gone. See trace_store_open for what cannot be known.
-status sql_define_process_is_dead(trace_store *store, error_message *err);
-
 /// Checks that the file is a store of this version, with nothing but its tables. An empty file
 /// becomes a store under TRACE_WRITE.
 ///
