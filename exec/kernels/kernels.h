@@ -446,6 +446,21 @@ typedef struct exec_kernel_table {
                    error_message *err);
 } exec_kernel_table;
 
+/// Operations that every backend has a function for, exec_<backend>_<name>.
+// clang-format off
+#define EXEC_KERNEL_OPERATIONS(_) \
+    _(add) _(add_floats) _(add_bias) _(column_sums) _(layer_norm) _(layer_norm_input) \
+    _(layer_norm_weight) _(gelu) _(gelu_input) _(swiglu) _(swiglu_input) _(spread_heads) \
+    _(spread_heads_input) _(choose_blocks) _(attention) _(attention_input) _(embed) \
+    _(embed_weight) _(cross_entropy) _(gather_rows) _(scatter_rows) _(combine_rows) \
+    _(choose_rows) _(gate_input) _(scale_rows) _(row_dots) _(find_live) _(leave_rows) \
+    _(judge_rows) _(group_matmul) _(route) _(route_input) _(adamw) _(mask)
+// clang-format on
+
+/// Declares the function of an operation.
+#define EXEC_KERNEL_DECLARE(backend, name)                                                         \
+    __typeof__(*((exec_kernel_table *)NULL)->name) exec_##backend##_##name;
+
 /// An opened backend: one per rank. Backends extend it; table->close ends it.
 struct exec_kernels {
     const exec_kernel_table *table;

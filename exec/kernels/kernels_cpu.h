@@ -54,17 +54,8 @@ typedef struct exec_cpu_product {
 
 void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product);
 
-/// The operations of the table (kernels.h) that have a function here: exec_cpu_<name>.
-// clang-format off
-#define EXEC_CPU_OPERATIONS(_) \
-    _(matmul) _(group_matmul) _(csr_matmul) _(csr_sample) _(held_squares) _(sum_of_squares) \
-    _(adamw) _(add) _(add_floats) _(add_bias) _(column_sums) _(layer_norm) _(layer_norm_input) \
-    _(layer_norm_weight) _(gelu) _(gelu_input) _(swiglu) _(swiglu_input) _(spread_heads) \
-    _(spread_heads_input) _(attention) _(attention_input) _(choose_blocks) _(embed) \
-    _(embed_weight) _(cross_entropy) _(route) _(route_input) _(choose_rows) _(gate_input) \
-    _(find_live) _(leave_rows) _(judge_rows) _(gather_rows) _(scatter_rows) _(combine_rows) \
-    _(scale_rows) _(row_dots) _(mask)
-// clang-format on
-
-#define EXEC_CPU_DECLARE(name) __typeof__(*((exec_kernel_table *)NULL)->name) exec_cpu_##name;
+#define EXEC_CPU_DECLARE(name) EXEC_KERNEL_DECLARE(cpu, name)
+#define EXEC_CPU_OPERATIONS(_)                                                                     \
+    EXEC_KERNEL_OPERATIONS(_)                                                                      \
+    _(matmul) _(csr_matmul) _(csr_sample) _(held_squares) _(sum_of_squares)
 EXEC_CPU_OPERATIONS(EXEC_CPU_DECLARE)
