@@ -1,4 +1,4 @@
-#include "exec/model/hashed_attention.h"
+#include "exec/model/block_layer.h"
 
 #include "base/arena.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
 /// Gradual pruning: matrices lose their smallest weights step by step, over all layers at once.
-#include "models/cost/parameters.h"
+#include "models/cost/config.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/pruning.h"
 

@@ -1,4 +1,5 @@
-/// Routing of tokens to experts: sums, limits and moments of what is drawn, and the busiest rank by hand.
+/// Routing of tokens to experts: sums, limits and moments of what is drawn, and the busiest rank by
+/// hand.
 #include "models/dynamism/expert_load.h"
 #include "tests/test.h"
 

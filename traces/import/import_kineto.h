@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "traces/import/import_replay.h"
 #include "traces/import/kineto.h"
-#include "traces/import/nsys.h"
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 

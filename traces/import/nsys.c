@@ -1,4 +1,4 @@
-#include "traces/import/nsys.h"
+#include "traces/import/kineto.h"
 
 #include "base/arena.h"
 #include "base/file.h"
