@@ -4,7 +4,6 @@
 #include "base/sorter.h"
 #include "base/text.h"
 #include "traces/store/catalog.h"
-#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
