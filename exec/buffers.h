@@ -6,7 +6,6 @@
 /// given back as soon as the last operation on it is enqueued.
 #pragma once
 
-#include "base/status.h"
 #include "exec/kernels/kernels.h"
 
 #include <stddef.h>

@@ -28,21 +28,17 @@ typedef struct ana_shift {
     int needed_count; // of values, at least, for that confidence
 } ana_shift;
 
-/// The median of the differences of pairs, with the interval between two order statistics that
-/// the sign test does not reject.
+/// The median of the differences of pairs from since on, with the interval between two order
+/// statistics that the sign test does not reject.
 ///
-/// Values that resemble their neighbours tell less than as many that do not: where their signs
-/// about the median are correlated beyond 2 / sqrt(count), the ranks of the interval are those of
-/// as many values as these count for (shift.c); where those are too few for the confidence it goes
-/// beyond the smallest and the largest by the median absolute deviation.
+/// Values that resemble their neighbours tell less than as many that do not: where the signs of all
+/// about the medians before and after are correlated beyond 2 / sqrt(count), the ranks of the
+/// interval are those of as many values as these count for (shift.c); where those are too few for
+/// the confidence it goes beyond the smallest and the largest by the median absolute deviation.
 ///
 /// @param values [count] differences in the order in which they came
+/// @param since  0: all of them
 /// @param alpha  in (0, 1): how often the interval may miss the median
-void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
-                        ana_shift *shift);
-
-/// The same of the values from since on, which resemble their neighbours as all of them do about
-/// the medians before and after.
 void ana_shift_since(const double *values, int count, int since, double alpha, arena *scratch,
                      ana_shift *shift);
 

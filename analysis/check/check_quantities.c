@@ -253,7 +253,7 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
                       int count, double alpha, arena *scratch, ana_check_quantity *quantity)
 {
     ana_shift shift;
-    ana_shift_of_pairs(changes, count, alpha, scratch, &shift);
+    ana_shift_since(changes, count, 0, alpha, scratch, &shift);
     make_exact(check, &shift);
     quantity->change = shift;
     quantity->count = count;

@@ -83,12 +83,6 @@ void ana_shift_since(const double *values, int count, int since, double alpha, a
     shift->is_bounded = true;
 }
 
-void ana_shift_of_pairs(const double *values, int count, double alpha, arena *scratch,
-                        ana_shift *shift)
-{
-    ana_shift_since(values, count, 0, alpha, scratch, shift);
-}
-
 void ana_shift_of_mean(const double *values, int count, double alpha, arena *scratch,
                        ana_shift *shift)
 {

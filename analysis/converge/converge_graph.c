@@ -1,8 +1,9 @@
 #include "analysis/converge/converge_graph.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double pi = 3.14159265358979323846;
 
@@ -219,4 +220,132 @@ ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph)
     default: // ANA_GRAPH_HYPERCUBE
         return (ana_graph_spectrum){2, 2.0 * graph->dimension};
     }
+}
+
+const char *const ana_initial_names[ANA_INITIAL_COUNT] = {"step", "point", "ramp", "random"};
+
+static double initial_load(ana_initial initial, int node, int node_count, rng *random)
+{
+    switch (initial) {
+    case ANA_INITIAL_STEP:
+        return node < (node_count + 1) / 2 ? 1 : 0;
+    case ANA_INITIAL_POINT:
+        return node == 0 ? 1 : 0;
+    case ANA_INITIAL_RAMP:
+        return node;
+    default:
+        return rng_unit(random);
+    }
+}
+
+void ana_loads_fill(ana_initial initial, int node_count, rng *random, double *load)
+{
+    double sum = 0;
+    for (int node = 0; node < node_count; node++) {
+        load[node] = initial_load(initial, node, node_count, random);
+        sum += load[node];
+    }
+    for (int node = 0; node < node_count; node++) {
+        load[node] = load[node] * node_count / sum;
+    }
+}
+
+double ana_loads_spread(const double *load, int node_count)
+{
+    double low = load[0];
+    double high = load[0];
+    for (int node = 1; node < node_count; node++) {
+        low = load[node] < low ? load[node] : low;
+        high = load[node] > high ? load[node] : high;
+    }
+    return high - low;
+}
+
+/// The pair sum of ascending values: the k-th smallest is subtracted node_count - 1 - k times and
+/// added k times. Values are taken relative to the smallest, so that nothing cancels but what must.
+/// @param step 1; -1 for descending values
+static double pair_sum(const double *sorted, int node_count, int step)
+{
+    const double *at = step > 0 ? sorted : sorted + node_count - 1;
+    double sum = 0;
+    for (int k = 0; k < node_count; k++) {
+        sum += (2 * k + 1 - node_count) * (at[k * step] - at[0]);
+    }
+    return sum;
+}
+
+double ana_loads_potential(const double *load, int node_count, double *scratch)
+{
+    int rises = 0;
+    int falls = 0;
+    for (int node = 1; node < node_count; node++) {
+        rises += load[node - 1] < load[node];
+        falls += load[node - 1] > load[node];
+    }
+    if (falls == 0) return pair_sum(load, node_count, 1);
+    if (rises == 0) return pair_sum(load, node_count, -1);
+    memcpy(scratch, load, (size_t)node_count * sizeof *load);
+    gsl_sort(scratch, 1, (size_t)node_count);
+    return pair_sum(scratch, node_count, 1);
+}
+
+const char *const ana_stop_names[ANA_STOP_COUNT] = {"phi", "gap"};
+
+static int64_t rounds_up(double rounds)
+{
+    if (!(rounds > 0)) return 0;
+    return rounds >= 0x1p53 ? INT64_C(1) << 53 : (int64_t)ceil(rounds);
+}
+
+double ana_good_round_share(int node_count)
+{
+    return 1 / (60 * log(2.0 * node_count));
+}
+
+double ana_paper_good_rounds(int node_count, double total, double gamma)
+{
+    const double squared = (double)node_count * node_count;
+    const double rounds = squared / ana_good_round_share(node_count) * log(total * squared / gamma);
+    return rounds > 0 ? ceil(rounds) : 0;
+}
+
+int64_t ana_bound_paper(const ana_bound_question *question)
+{
+    const double nodes = question->node_count;
+    const double by_potential = ana_paper_good_rounds(question->node_count, nodes, question->gamma);
+    const double by_gap =
+        nodes * nodes / (ana_good_round_share(question->node_count) * question->gamma);
+    return rounds_up(question->stop == ANA_STOP_GAP ? fmin(by_potential, by_gap) : by_potential);
+}
+
+/// The potential that surely means the stop: of a spread above gamma every other node has at least
+/// gamma to the two extremes together, and these have it to each other.
+static double potential_wanted(const ana_bound_question *question)
+{
+    const double pairs = question->stop == ANA_STOP_GAP ? question->node_count - 1 : 1;
+    return pairs * question->gamma;
+}
+
+int64_t ana_bound_repaired(const ana_bound_question *question)
+{
+    const double nodes = question->node_count;
+    const double folds = log(question->potential / (potential_wanted(question) * question->delta));
+    const double by_potential = 4 * nodes * nodes * folds;
+    const double by_gap = 16 * (nodes - 1) * nodes / (question->gamma * question->delta);
+    return rounds_up(question->stop == ANA_STOP_GAP ? fmin(by_potential, by_gap) : by_potential);
+}
+
+double ana_rounds_predicted(const ana_bound_question *question, double contraction)
+{
+    const double folds = log(question->potential / potential_wanted(question));
+    if (isnan(contraction)) return contraction;
+    if (!(folds > 0)) return 0;
+    return contraction <= 0 ? 1 : fmax(1, folds / -log(contraction));
+}
+
+double ana_convergence_constant(const ana_bound_question *question, double rounds)
+{
+    const double nodes = question->node_count;
+    const double folds = log(question->potential / potential_wanted(question));
+    return folds > 0 ? rounds / (nodes * nodes * folds) : (double)NAN;
 }

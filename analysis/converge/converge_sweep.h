@@ -75,7 +75,7 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
                       error_message *err);
 
-// In sweep_summary.c.
+// What they say together (sweep_answer.c).
 
 /// An estimate and the interval that holds it with 95 % (Student's t).
 typedef struct ana_estimate {
@@ -116,8 +116,6 @@ typedef struct ana_sweep_answer {
 
 /// Fills summaries and fit. @param scratch [instance_count]
 void ana_sweep_summarise(ana_sweep_answer *answer, double *scratch);
-
-// In sweep_output.c.
 
 /// Appends a line of JSON: the point if there is one, else {"points":[...],"fit":{...}}.
 void ana_sweep_write_json(const ana_sweep_answer *answer, text_buffer *out);

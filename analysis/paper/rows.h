@@ -25,7 +25,7 @@ double ana_paper_number(json_value value);
 /// list that the file has under it. @return how many
 int ana_paper_list(json_value list, int most, json_value *elements);
 
-// One study played with other values at some of its places, in trial.c: what numbers are made of.
+// One study played with other values at some of its places: what numbers are made of.
 
 enum { ANA_TRIAL_ROWS_MAX = 16, ANA_TRIAL_LABEL_BYTES = 64 };
 

@@ -7,7 +7,7 @@
 /// away, and the gain is that of a replay.
 #pragma once
 
-#include "analysis/compare/gain_interval.h"
+#include "analysis/compare/compare.h"
 #include "analysis/stragglers/op_graph.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -164,8 +164,6 @@ void ana_stragglers_print(const ana_stragglers *of, text_buffer *out);
 /// Appends the same as one JSON object on one line.
 void ana_stragglers_write(const ana_stragglers *of, text_buffer *out);
 
-/// Appends a cause with its gain and evidence, for people and as an object of an array.
-void ana_cause_print(const ana_cause *cause, text_buffer *out);
 void ana_cause_write(const ana_cause *cause, json_writer *writer);
 
 /// Appends one step as a Chrome trace that Perfetto opens, up to three timelines below each other:

@@ -178,7 +178,8 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
                 100 * found->stage_share);
 }
 
-void ana_cause_print(const ana_cause *cause, text_buffer *out)
+/// Appends a cause with its gain and evidence, for people and as an object of an array.
+static void print_cause(const ana_cause *cause, text_buffer *out)
 {
     text_format(out, "cause: %s; mending it gains %s%.1f %%", cause->name,
                 cause->is_bound ? "up to " : "", 100 * cause->gain.gain);
@@ -207,7 +208,7 @@ void ana_stragglers_print(const ana_stragglers *of, text_buffer *out)
                     has_untold ? " that can be told" : "", 100 * ANA_CAUSE_GAIN_MIN);
     }
     for (int each = 0; each < of->causes.named_count; each++) {
-        ana_cause_print(&of->causes.all[each], out);
+        print_cause(&of->causes.all[each], out);
     }
     if (!has_untold) return;
     text_format(out,

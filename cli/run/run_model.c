@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/launcher.h"
 #include "models/cost/config.h"
-#include "models/cost/parameters.h"
 
 #include <string.h>
 

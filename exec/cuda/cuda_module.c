@@ -1,6 +1,6 @@
 /// What dynmo_cuda.so offers to the program that opens it.
 #include "base/loadable.h"
-#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/cuda/cuda_backend.h"
 
 const loadable *dynmo_module(void)
 {

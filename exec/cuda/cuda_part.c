@@ -1,4 +1,4 @@
-#include "exec/cuda/cuda_part.h"
+#include "exec/cuda/cuda_backend.h"
 
 #include "base/launcher.h"
 #include "exec/cuda/cuda_check.h"
@@ -6,7 +6,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 /// The split of the GPU that the parts of this process share. It outlives each of them: it ends
 /// when the last one is closed.

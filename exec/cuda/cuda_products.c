@@ -1,4 +1,4 @@
-#include "exec/cuda/cuda_products.h"
+#include "exec/cuda/cuda_backend.h"
 
 #include "base/arena.h"
 #include "exec/cuda/cuda_check.h"

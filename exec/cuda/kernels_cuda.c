@@ -1,11 +1,8 @@
 #include "exec/cuda/kernels_cuda.h"
 #include "base/arena.h"
-#include "exec/cuda/cuda_blocks.h"
+#include "exec/cuda/cuda_backend.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
-#include "exec/cuda/cuda_part.h"
-#include "exec/cuda/cuda_products.h"
-#include "exec/cuda/kernels_cuda_open.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
@@ -394,15 +391,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .stream = cuda_stream,
                                  .offer = cuda_offer,
                                  .take = cuda_take};
-    exec_cuda_fill_blocks(table);
-    exec_cuda_fill_choice(table);
-    exec_cuda_fill_elements(table);
-    exec_cuda_fill_groups(table);
-    exec_cuda_fill_heads(table);
-    exec_cuda_fill_routing(table);
-    exec_cuda_fill_rows(table);
-    exec_cuda_fill_columns(table);
-    exec_cuda_fill_attention(table);
+    exec_cuda_fill_kernels(table);
 }
 
 status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,

@@ -1,6 +1,6 @@
 /// What the host's side of the CUDA backends and their kernels share.
 ///
-/// A kernel's file fills its rows of the table of operations (kernels.h). Every operation is
+/// Every operation of the table (kernels.h) is
 /// enqueued on the backend's stream; nothing waits. The same input gives the same bits on any part
 /// of a GPU: which thread adds what in which order depends on the shapes alone.
 #pragma once
@@ -8,7 +8,6 @@
 #include "exec/kernels/kernels.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,15 +33,12 @@ void exec_cuda_retire(exec_kernels *kernels, void *memory);
 /// Memory for one operation, until the next one asks; NULL, noted, where there is none.
 void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes);
 
-void exec_cuda_fill_blocks(exec_kernel_table *table);
-void exec_cuda_fill_choice(exec_kernel_table *table);
-void exec_cuda_fill_elements(exec_kernel_table *table);
-void exec_cuda_fill_groups(exec_kernel_table *table);
-void exec_cuda_fill_heads(exec_kernel_table *table);
-void exec_cuda_fill_routing(exec_kernel_table *table);
-void exec_cuda_fill_rows(exec_kernel_table *table);
-void exec_cuda_fill_columns(exec_kernel_table *table);
-void exec_cuda_fill_attention(exec_kernel_table *table);
+/// Fills the table with the operations that are kernels, each enqueued by its function.
+void exec_cuda_fill_kernels(exec_kernel_table *table);
+
+#define EXEC_CUDA_OPERATIONS(_) EXEC_KERNEL_OPERATIONS(_) _(copy) _(to_values)
+#define EXEC_CUDA_DECLARE(name) EXEC_KERNEL_DECLARE(cuda, name)
+EXEC_CUDA_OPERATIONS(EXEC_CUDA_DECLARE)
 
 /// Sums of squares of interleaved parts; their sum in ascending order is the result.
 /// @param partial [EXEC_CUDA_SQUARE_PARTS_MAX] out

@@ -297,8 +297,8 @@ static dim3 grid_of(const exec_cuda_lists *shape)
     return dim3(shape->block_count, shape->head_count);
 }
 
-static void enqueue_attention(exec_kernels *kernels, const exec_attention *asked, const void *qkv,
-                              void *output, float *log_sum)
+void exec_cuda_attention(exec_kernels *kernels, const exec_attention *asked, const void *qkv,
+                         void *output, float *log_sum)
 {
     exec_cuda_lists shape;
     if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
@@ -309,9 +309,9 @@ static void enqueue_attention(exec_kernels *kernels, const exec_attention *asked
                   forward_bytes(&shape), kernels, shape, qkv, output, log_sum);
 }
 
-static void enqueue_attention_input(exec_kernels *kernels, const exec_attention *asked,
-                                    const void *qkv, const void *output, const float *log_sum,
-                                    const void *output_gradient, void *qkv_gradient)
+void exec_cuda_attention_input(exec_kernels *kernels, const exec_attention *asked, const void *qkv,
+                               const void *output, const float *log_sum,
+                               const void *output_gradient, void *qkv_gradient)
 {
     exec_cuda_lists shape;
     if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
@@ -329,10 +329,4 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
                   kernels, shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
     launch_either(query_gradients<bf16>, query_gradients<float>, grid_of(&shape), bytes, kernels,
                   shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
-}
-
-void exec_cuda_fill_attention(exec_kernel_table *table)
-{
-    table->attention = enqueue_attention;
-    table->attention_input = enqueue_attention_input;
 }

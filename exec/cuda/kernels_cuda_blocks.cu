@@ -1,5 +1,5 @@
 // Which blocks of keys attention meets, chosen and listed where queries and keys are: the decisions
-// of key_blocks.h. Integers only, but for the signs of the projections and the affinity.
+// of ../mechanism/README.md. Integers only, but for the signs of the projections and the affinity.
 
 #include "exec/cuda/kernels_cuda.cuh"
 
@@ -236,8 +236,8 @@ static void choose_met(exec_kernels *kernels, const exec_cuda_lists &dense,
            count);
 }
 
-static void enqueue_choose_blocks(exec_kernels *kernels, const exec_attention *shape,
-                                  const exec_block_choice *choice, const float *projection)
+void exec_cuda_choose_blocks(exec_kernels *kernels, const exec_attention *shape,
+                             const exec_block_choice *choice, const float *projection)
 {
     exec_attention plain = *shape;
     exec_cuda_lists dense;
@@ -320,9 +320,4 @@ void exec_cuda_list_live(exec_kernels *kernels, const exec_cuda_lists *dense,
     const unsigned blocks = (unsigned)dense->block_count;
     launch(list_live, (blocks + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, kernels, *dense,
            shape->live_first_row, dense->block_count / shape->sequence_count, block);
-}
-
-void exec_cuda_fill_blocks(exec_kernel_table *table)
-{
-    table->choose_blocks = enqueue_choose_blocks;
 }

@@ -37,8 +37,7 @@ __global__ void choose_rows(exec_chosen chosen, const float *score)
     }
 }
 
-static void enqueue_choose_rows(exec_kernels *kernels, const exec_chosen *chosen,
-                                const float *score)
+void exec_cuda_choose_rows(exec_kernels *kernels, const exec_chosen *chosen, const float *score)
 {
     launch(choose_rows, chosen->sequence_count, BLOCK_LANES, 0, kernels, *chosen, score);
 }
@@ -49,8 +48,7 @@ __global__ void gate_input(const float *gate, float *gradient, size_t count)
     if (at < count) gradient[at] = gradient[at] * gate[at] * (1.0f - gate[at]);
 }
 
-static void enqueue_gate_input(exec_kernels *kernels, const float *gate, float *gradient,
-                               size_t count)
+void exec_cuda_gate_input(exec_kernels *kernels, const float *gate, float *gradient, size_t count)
 {
     launch(gate_input, (unsigned)((count + BLOCK_LANES - 1) / BLOCK_LANES), BLOCK_LANES, 0, kernels,
            gate, gradient, count);
@@ -75,7 +73,7 @@ __global__ void find_live(exec_live live)
     live.extent[0] = 0;
 }
 
-static void enqueue_find_live(exec_kernels *kernels, const exec_live *live)
+void exec_cuda_find_live(exec_kernels *kernels, const exec_live *live)
 {
     launch(find_live, 1, BLOCK_LANES, 0, kernels, *live);
 }
@@ -98,7 +96,7 @@ __global__ void leave_rows(row_limit limit, exec_leaving leaving, int rows)
     if (leaves) leaving.has_left[leaving.row[row]] = 1;
 }
 
-static void enqueue_leave_rows(exec_kernels *kernels, const exec_leaving *leaving, int rows)
+void exec_cuda_leave_rows(exec_kernels *kernels, const exec_leaving *leaving, int rows)
 {
     launch(leave_rows, (unsigned)((rows + BLOCK_LANES - 1) / BLOCK_LANES), BLOCK_LANES, 0, kernels,
            limit_of(kernels), *leaving, rows);
@@ -129,19 +127,10 @@ __global__ void judge_rows(row_limit limit, exec_compared states, double cosine,
     if (threadIdx.x == 0) *bias_gradient = sum;
 }
 
-static void enqueue_judge_rows(exec_kernels *kernels, const exec_compared *states, double cosine,
-                               const float *bias, float scale, int rows, float *confidence,
-                               float *gradient, float *bias_gradient)
+void exec_cuda_judge_rows(exec_kernels *kernels, const exec_compared *states, double cosine,
+                          const float *bias, float scale, int rows, float *confidence,
+                          float *gradient, float *bias_gradient)
 {
     launch(judge_rows, 1, BLOCK_LANES, 0, kernels, limit_of(kernels), *states, cosine, bias, scale,
            rows, confidence, gradient, bias_gradient);
-}
-
-void exec_cuda_fill_choice(exec_kernel_table *table)
-{
-    table->choose_rows = enqueue_choose_rows;
-    table->gate_input = enqueue_gate_input;
-    table->find_live = enqueue_find_live;
-    table->leave_rows = enqueue_leave_rows;
-    table->judge_rows = enqueue_judge_rows;
 }

@@ -106,8 +106,8 @@ static void sum_columns(exec_kernels *kernels, const Source &source, int rows, f
     if (second_sum != nullptr) add_chunks_to(kernels, partial + sums, rows, columns, second_sum);
 }
 
-static void enqueue_column_sums(exec_kernels *kernels, const void *values, int rows, int columns,
-                                float *sum)
+void exec_cuda_column_sums(exec_kernels *kernels, const void *values, int rows, int columns,
+                           float *sum)
 {
     if (is_bf16(kernels)) {
         const plain_values<bf16> source = {(const bf16 *)values, columns};
@@ -117,9 +117,9 @@ static void enqueue_column_sums(exec_kernels *kernels, const void *values, int r
     return sum_columns(kernels, source, rows, sum, nullptr);
 }
 
-static void enqueue_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
-                                      const void *input, const float *mean, const float *rstd,
-                                      int rows, int width, float *dweight, float *dbias)
+void exec_cuda_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
+                                 const void *input, const float *mean, const float *rstd, int rows,
+                                 int width, float *dweight, float *dbias)
 {
     if (is_bf16(kernels)) {
         const norm_gradients<bf16> source = {(const bf16 *)output_gradient, (const bf16 *)input,
@@ -164,20 +164,12 @@ static void add_by_index(exec_kernels *kernels, const void *from, const int *ind
                   rows, width, to);
 }
 
-static void enqueue_embed_weight(exec_kernels *kernels, const void *output_gradient,
-                                 const int *token, const int *position, int rows, int width,
-                                 int token_count, int position_count, float *token_gradient,
-                                 float *position_gradient)
+void exec_cuda_embed_weight(exec_kernels *kernels, const void *output_gradient, const int *token,
+                            const int *position, int rows, int width, int token_count,
+                            int position_count, float *token_gradient, float *position_gradient)
 {
     add_by_index(kernels, output_gradient, token, rows, width, token_count, token_gradient);
     if (position_gradient == nullptr) return;
     add_by_index(kernels, output_gradient, position, rows, width, position_count,
                  position_gradient);
-}
-
-void exec_cuda_fill_columns(exec_kernel_table *table)
-{
-    table->column_sums = enqueue_column_sums;
-    table->layer_norm_weight = enqueue_layer_norm_weight;
-    table->embed_weight = enqueue_embed_weight;
 }

@@ -38,7 +38,7 @@ static void copy_bytes(exec_kernels *kernels, const row_limit &limit, void *to, 
                   (const piece<1> *)from, bytes);
 }
 
-static void enqueue_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
+void exec_cuda_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
 {
     return copy_bytes(kernels, limit_of(kernels), to, from, bytes);
 }
@@ -50,7 +50,7 @@ __global__ void round_floats(bf16 *to, const float *from, size_t count)
     }
 }
 
-static void enqueue_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
+void exec_cuda_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
 {
     if (!is_bf16(kernels)) {
         if (values != from) copy_bytes(kernels, row_limit{}, values, from, count * sizeof(float));
@@ -132,23 +132,22 @@ static void combine_kind(exec_kernels *kernels, void *to, const void *from, size
                             : combine_all<Function, float>(kernels, limit, to, from, count);
 }
 
-static void enqueue_add(exec_kernels *kernels, void *to, const void *from, size_t count)
+void exec_cuda_add(exec_kernels *kernels, void *to, const void *from, size_t count)
 {
     return combine_kind<sum_of_both>(kernels, to, from, count);
 }
 
-static void enqueue_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count)
+void exec_cuda_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count)
 {
     return combine_all<sum_of_both, float>(kernels, row_limit{}, to, from, count);
 }
 
-static void enqueue_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)
+void exec_cuda_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)
 {
     return combine_kind<gelu_of_input>(kernels, output, input, count);
 }
 
-static void enqueue_gelu_input(exec_kernels *kernels, const void *input, void *gradient,
-                               size_t count)
+void exec_cuda_gelu_input(exec_kernels *kernels, const void *input, void *gradient, size_t count)
 {
     return combine_kind<gelu_gradient>(kernels, gradient, input, count);
 }
@@ -180,9 +179,9 @@ __global__ void update(adamw_step step, float *master, float *moment1, float *mo
     }
 }
 
-static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, float *master,
-                          float *moment1, float *moment2, const float *gradient,
-                          const uint8_t *keep, void *weights, size_t count)
+void exec_cuda_adamw(exec_kernels *kernels, const exec_adamw *options, float *master,
+                     float *moment1, float *moment2, const float *gradient, const uint8_t *keep,
+                     void *weights, size_t count)
 {
     const adamw_step step = {*options, (float)(1.0 - pow((double)options->beta1, options->step)),
                              (float)(1.0 - pow((double)options->beta2, options->step))};
@@ -217,19 +216,13 @@ __global__ void mask(float *values, const uint8_t *keep, size_t count)
     }
 }
 
-static void enqueue_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
+void exec_cuda_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
 {
     return launch(mask, grid_for(count), BLOCK_LANES, 0, kernels, values, keep, count);
 }
 
-void exec_cuda_fill_elements(exec_kernel_table *table)
+void exec_cuda_fill_kernels(exec_kernel_table *table)
 {
-    table->copy = enqueue_copy;
-    table->to_values = enqueue_to_values;
-    table->add = enqueue_add;
-    table->add_floats = enqueue_add_floats;
-    table->gelu = enqueue_gelu;
-    table->gelu_input = enqueue_gelu_input;
-    table->adamw = enqueue_adamw;
-    table->mask = enqueue_mask;
+#define FILL(name) table->name = exec_cuda_##name;
+    EXEC_CUDA_OPERATIONS(FILL)
 }

@@ -291,8 +291,8 @@ static void multiply_bf16(exec_kernels *kernels, const group_product<bf16, Resul
     return multiply_wide<false, false>(kernels, product);
 }
 
-static void enqueue_group_matmul(exec_kernels *kernels, const exec_matmul *shape,
-                                 const exec_groups *groups, const void *a, const void *b, void *c)
+void exec_cuda_group_matmul(exec_kernels *kernels, const exec_matmul *shape,
+                            const exec_groups *groups, const void *a, const void *b, void *c)
 {
     if (!is_bf16(kernels)) {
         return multiply_plain(kernels, product_of<float, float>(shape, groups, a, b, c));
@@ -301,9 +301,4 @@ static void enqueue_group_matmul(exec_kernels *kernels, const exec_matmul *shape
         return multiply_bf16(kernels, product_of<bf16, float>(shape, groups, a, b, c));
     }
     return multiply_bf16(kernels, product_of<bf16, bf16>(shape, groups, a, b, c));
-}
-
-void exec_cuda_fill_groups(exec_kernel_table *table)
-{
-    table->group_matmul = enqueue_group_matmul;
 }

@@ -14,8 +14,7 @@ __global__ void swiglu(row_limit limit, const Value *input, int width, Value *ou
     }
 }
 
-static void enqueue_swiglu(exec_kernels *kernels, const void *input, int rows, int width,
-                           void *output)
+void exec_cuda_swiglu(exec_kernels *kernels, const void *input, int rows, int width, void *output)
 {
     launch_either(swiglu<bf16>, swiglu<float>, rows, 0, kernels, limit_of(kernels), input, width,
                   output);
@@ -38,9 +37,8 @@ __global__ void swiglu_input(row_limit limit, const Value *input, const Value *o
     }
 }
 
-static void enqueue_swiglu_input(exec_kernels *kernels, const void *input,
-                                 const void *output_gradient, int rows, int width,
-                                 void *input_gradient)
+void exec_cuda_swiglu_input(exec_kernels *kernels, const void *input, const void *output_gradient,
+                            int rows, int width, void *input_gradient)
 {
     launch_either(swiglu_input<bf16>, swiglu_input<float>, rows, 0, kernels, limit_of(kernels),
                   input, output_gradient, width, input_gradient);
@@ -95,8 +93,8 @@ __global__ void spread_heads(row_limit limit, exec_heads heads, const Value *fro
     }
 }
 
-static void enqueue_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
-                                 int rows, void *qkv)
+void exec_cuda_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
+                            int rows, void *qkv)
 {
     launch_either(spread_heads<bf16>, spread_heads<float>, rows, 0, kernels, limit_of(kernels),
                   *heads, from, qkv);
@@ -139,17 +137,9 @@ __global__ void spread_heads_input(row_limit limit, exec_heads heads, const Valu
     }
 }
 
-static void enqueue_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
-                                       const void *qkv_gradient, int rows, void *gradient)
+void exec_cuda_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
+                                  const void *qkv_gradient, int rows, void *gradient)
 {
     launch_either(spread_heads_input<bf16>, spread_heads_input<float>, rows, 0, kernels,
                   limit_of(kernels), *heads, qkv_gradient, gradient);
-}
-
-void exec_cuda_fill_heads(exec_kernel_table *table)
-{
-    table->swiglu = enqueue_swiglu;
-    table->swiglu_input = enqueue_swiglu_input;
-    table->spread_heads = enqueue_spread_heads;
-    table->spread_heads_input = enqueue_spread_heads_input;
 }

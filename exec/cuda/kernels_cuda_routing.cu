@@ -167,7 +167,7 @@ __global__ void place_entries(exec_routing routing)
     if (expert == routing.expert_count - 1) routing.first_place[expert + 1] = entries;
 }
 
-static void enqueue_route(exec_kernels *kernels, const exec_routing *routing, const float *logits)
+void exec_cuda_route(exec_kernels *kernels, const exec_routing *routing, const float *logits)
 {
     float *offset = nullptr;
     if (routing->row_count == 0) return;
@@ -216,16 +216,10 @@ __global__ void route_input(exec_routing routing, const float *weight_gradient, 
     }
 }
 
-static void enqueue_route_input(exec_kernels *kernels, const exec_routing *routing,
-                                const float *weight_gradient, double balance, void *logits_gradient)
+void exec_cuda_route_input(exec_kernels *kernels, const exec_routing *routing,
+                           const float *weight_gradient, double balance, void *logits_gradient)
 {
     const unsigned grid = warp_grid(routing->row_count);
     launch_either(route_input<bf16>, route_input<float>, grid, 0, kernels, *routing,
                   weight_gradient, (float)balance, logits_gradient);
-}
-
-void exec_cuda_fill_routing(exec_kernel_table *table)
-{
-    table->route = enqueue_route;
-    table->route_input = enqueue_route_input;
 }

@@ -13,8 +13,8 @@ __global__ void add_bias(row_limit limit, Value *values, const Value *bias, int 
     }
 }
 
-static void enqueue_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
-                             int columns)
+void exec_cuda_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
+                        int columns)
 {
     launch_either(add_bias<bf16>, add_bias<float>, rows, 0, kernels, limit_of(kernels), values,
                   bias, columns);
@@ -48,9 +48,9 @@ __global__ void layer_norm(row_limit limit, const Value *input, const Value *wei
     }
 }
 
-static void enqueue_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
-                               const void *bias, int rows, int width, void *output, float *mean,
-                               float *rstd)
+void exec_cuda_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
+                          const void *bias, int rows, int width, void *output, float *mean,
+                          float *rstd)
 {
     launch_either(layer_norm<bf16>, layer_norm<float>, rows, 0, kernels, limit_of(kernels), input,
                   weight, bias, width, output, mean, rstd);
@@ -83,9 +83,9 @@ __global__ void layer_norm_input(row_limit limit, const Value *output_gradient, 
     }
 }
 
-static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
-                                     const void *input, const void *weight, const float *mean,
-                                     const float *rstd, int rows, int width, void *input_gradient)
+void exec_cuda_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
+                                const void *input, const void *weight, const float *mean,
+                                const float *rstd, int rows, int width, void *input_gradient)
 {
     launch_either(layer_norm_input<bf16>, layer_norm_input<float>, rows, 0, kernels,
                   limit_of(kernels), output_gradient, input, weight, mean, rstd, width,
@@ -151,9 +151,9 @@ __global__ void cross_entropy(row_limit limit, const Value *logits, const int *t
     }
 }
 
-static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, const int *target,
-                                  int rows, int classes, float scale, float *loss,
-                                  float *confidence, void *logits_gradient)
+void exec_cuda_cross_entropy(exec_kernels *kernels, const void *logits, const int *target, int rows,
+                             int classes, float scale, float *loss, float *confidence,
+                             void *logits_gradient)
 {
     launch_either(cross_entropy<bf16>, cross_entropy<float>, warp_grid(rows), 0, kernels,
                   limit_of(kernels), logits, target, rows, classes, scale, loss, confidence,
@@ -175,9 +175,9 @@ __global__ void embed(const int *token, const int *position, const Value *token_
     }
 }
 
-static void enqueue_embed(exec_kernels *kernels, const int *token, const int *position,
-                          const void *token_table, const void *position_table, int rows, int width,
-                          void *output)
+void exec_cuda_embed(exec_kernels *kernels, const int *token, const int *position,
+                     const void *token_table, const void *position_table, int rows, int width,
+                     void *output)
 {
     launch_either(embed<bf16>, embed<float>, rows, 0, kernels, token, position, token_table,
                   position_table, width, output);
@@ -203,14 +203,14 @@ static void move_rows_of(exec_kernels *kernels, const void *from, const int *fro
                   from_row, width, to, to_row);
 }
 
-static void enqueue_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
-                                int width, void *to)
+void exec_cuda_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
+                           int width, void *to)
 {
     return move_rows_of(kernels, from, row, rows, width, to, nullptr);
 }
 
-static void enqueue_scatter_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
-                                 int width, void *to)
+void exec_cuda_scatter_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
+                            int width, void *to)
 {
     return move_rows_of(kernels, from, nullptr, rows, width, to, row);
 }
@@ -234,9 +234,9 @@ __global__ void combine_rows(const Value *from, const int *first, const int *sou
     }
 }
 
-static void enqueue_combine_rows(exec_kernels *kernels, const void *from, const int *first,
-                                 const int *source, const float *weight, float scale, int rows,
-                                 int width, void *to)
+void exec_cuda_combine_rows(exec_kernels *kernels, const void *from, const int *first,
+                            const int *source, const float *weight, float scale, int rows,
+                            int width, void *to)
 {
     launch_either(combine_rows<bf16>, combine_rows<float>, rows, 0, kernels, from, first, source,
                   weight, scale, width, to);
@@ -254,8 +254,8 @@ __global__ void scale_rows(row_limit limit, const Value *from, const float *weig
     }
 }
 
-static void enqueue_scale_rows(exec_kernels *kernels, const void *from, const float *weight,
-                               int rows, int width, void *to)
+void exec_cuda_scale_rows(exec_kernels *kernels, const void *from, const float *weight, int rows,
+                          int width, void *to)
 {
     launch_either(scale_rows<bf16>, scale_rows<float>, rows, 0, kernels, limit_of(kernels), from,
                   weight, width, to);
@@ -277,23 +277,9 @@ __global__ void row_dots(row_limit limit, const Value *a, const int *row_a, cons
     if (warp_lane() == 0) dot[row] = sum;
 }
 
-static void enqueue_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
-                             const int *row_b, int rows, int width, float *dot)
+void exec_cuda_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
+                        const int *row_b, int rows, int width, float *dot)
 {
     launch_either(row_dots<bf16>, row_dots<float>, warp_grid(rows), 0, kernels, limit_of(kernels),
                   a, row_a, b, row_b, rows, width, dot);
-}
-
-void exec_cuda_fill_rows(exec_kernel_table *table)
-{
-    table->add_bias = enqueue_add_bias;
-    table->layer_norm = enqueue_layer_norm;
-    table->layer_norm_input = enqueue_layer_norm_input;
-    table->cross_entropy = enqueue_cross_entropy;
-    table->embed = enqueue_embed;
-    table->gather_rows = enqueue_gather_rows;
-    table->scatter_rows = enqueue_scatter_rows;
-    table->combine_rows = enqueue_combine_rows;
-    table->scale_rows = enqueue_scale_rows;
-    table->row_dots = enqueue_row_dots;
 }

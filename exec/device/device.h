@@ -8,13 +8,45 @@
 #include "balance/costs/layer_costs.h"
 #include "balance/costs/placement.h"
 #include "balance/run/training.h"
+#include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "exec/device/program.h"
 #include "exec/transport/group.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/// One op of a rank. Places are those of the pipeline, not ranks of the machine or of the world.
+typedef struct exec_step {
+    bal_op op;
+    int stage;
+    int wait_place; // place that sends its input; its own: handed over in memory; -1: no input
+    int wait_stage; // with wait_place: the stage whose output it is
+    int send_place; // place that its output goes to; its own: in memory; -1: no output
+    int send_stage; // with send_place: the stage that it goes to
+} exec_step;
+
+typedef struct exec_program {
+    int place;
+    int step_count;
+    const exec_step *steps; // [step_count]
+} exec_program;
+
+/// Compiles the program of a place. The order must have passed bal_schedule_check: whoever leads
+/// checks it once, so that no run begins that would get stuck.
+///
+/// @param place   in [0, schedule->rank_count)
+/// @param program carved from memory. Time O(ops of the place).
+void exec_program_compile(const bal_schedule *schedule, int place, arena *memory,
+                          exec_program *program);
+
+/// Checks that a schedule adds up the gradients of the weights in one order: W (or BW) of every
+/// stage runs in ascending microbatches. Sums of floats depend on their order; with this one the
+/// gradients have the same bits under every schedule. All families of balance/schedule/schedule.h
+/// keep to it; an order written by hand may not.
+///
+/// @return STATUS_INVALID naming stage and ops. Time O(ops).
+status exec_weight_order_check(const bal_schedule *schedule, error_message *err);
 
 /// The output of an op on its way to the next stage, or to the stage before.
 typedef struct exec_payload {

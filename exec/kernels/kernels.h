@@ -158,8 +158,8 @@ static inline int exec_dense_block_count(const exec_attention *shape)
 
 enum { EXEC_HASH_BITS_MAX = 8 };
 
-/// The blocks of keys that hashing finds for each block of queries (key_blocks.h); its arrays are
-/// device memory.
+/// The blocks of keys that hashing finds for each block of queries (../mechanism/README.md); its
+/// arrays are device memory.
 typedef struct exec_block_choice {
     bool sorts_rows;
     int bit_count;
@@ -238,7 +238,7 @@ typedef struct exec_kernel_table {
                          const void *a, const void *b, void *c);
     /// Routes rows: each to the top_k experts of largest logit (with the offset of the rounds),
     /// ties to the lower number; its weights are the softmax over their logits. Where logits are
-    /// not numbers it meets some top_k experts. Source: routing.h.
+    /// not numbers it meets some top_k experts. Source: ../mechanism/README.md.
     ///
     /// @param routing counts and rounds are read; arrays out
     /// @param logits  [row_count][expert_count]
@@ -445,6 +445,21 @@ typedef struct exec_kernel_table {
     status (*take)(exec_kernels *kernels, const exec_handover *described, void *to,
                    error_message *err);
 } exec_kernel_table;
+
+/// Operations that every backend has a function for, exec_<backend>_<name>.
+// clang-format off
+#define EXEC_KERNEL_OPERATIONS(_) \
+    _(add) _(add_floats) _(add_bias) _(column_sums) _(layer_norm) _(layer_norm_input) \
+    _(layer_norm_weight) _(gelu) _(gelu_input) _(swiglu) _(swiglu_input) _(spread_heads) \
+    _(spread_heads_input) _(choose_blocks) _(attention) _(attention_input) _(embed) \
+    _(embed_weight) _(cross_entropy) _(gather_rows) _(scatter_rows) _(combine_rows) \
+    _(choose_rows) _(gate_input) _(scale_rows) _(row_dots) _(find_live) _(leave_rows) \
+    _(judge_rows) _(group_matmul) _(route) _(route_input) _(adamw) _(mask)
+// clang-format on
+
+/// Declares the function of an operation.
+#define EXEC_KERNEL_DECLARE(backend, name)                                                         \
+    __typeof__(*((exec_kernel_table *)NULL)->name) exec_##backend##_##name;
 
 /// An opened backend: one per rank. Backends extend it; table->close ends it.
 struct exec_kernels {

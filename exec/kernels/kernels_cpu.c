@@ -1,7 +1,6 @@
 #include "exec/kernels/kernels_cpu.h"
 #include "base/arena.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +58,8 @@ float *exec_cpu_scratch(exec_cpu *cpu, size_t count)
     return cpu->scratch;
 }
 
+#define FUNCTION(name) .name = exec_cpu_##name,
+
 static const exec_kernel_table cpu_table = {
     .name = "cpu",
     .value_bytes = sizeof(float),
@@ -73,45 +74,9 @@ static const exec_kernel_table cpu_table = {
     .finish = cpu_finish,
     .check = cpu_finish,
     .close = cpu_close,
-    .matmul = exec_cpu_matmul,
-    .group_matmul = exec_cpu_group_matmul,
-    .route = exec_cpu_route,
-    .route_input = exec_cpu_route_input,
-    .csr_matmul = exec_cpu_csr_matmul,
-    .csr_sample = exec_cpu_csr_sample,
-    .held_squares = exec_cpu_held_squares,
-    .add = exec_cpu_add,
-    .add_floats = exec_cpu_add_floats,
-    .add_bias = exec_cpu_add_bias,
-    .column_sums = exec_cpu_column_sums,
-    .layer_norm = exec_cpu_layer_norm,
-    .layer_norm_input = exec_cpu_layer_norm_input,
-    .layer_norm_weight = exec_cpu_layer_norm_weight,
-    .gelu = exec_cpu_gelu,
-    .gelu_input = exec_cpu_gelu_input,
-    .swiglu = exec_cpu_swiglu,
-    .swiglu_input = exec_cpu_swiglu_input,
-    .spread_heads = exec_cpu_spread_heads,
-    .spread_heads_input = exec_cpu_spread_heads_input,
-    .choose_blocks = exec_cpu_choose_blocks,
-    .attention = exec_cpu_attention,
-    .attention_input = exec_cpu_attention_input,
-    .embed = exec_cpu_embed,
-    .embed_weight = exec_cpu_embed_weight,
-    .cross_entropy = exec_cpu_cross_entropy,
-    .gather_rows = exec_cpu_gather_rows,
-    .scatter_rows = exec_cpu_scatter_rows,
-    .combine_rows = exec_cpu_combine_rows,
-    .choose_rows = exec_cpu_choose_rows,
-    .gate_input = exec_cpu_gate_input,
-    .find_live = exec_cpu_find_live,
-    .leave_rows = exec_cpu_leave_rows,
-    .judge_rows = exec_cpu_judge_rows,
-    .scale_rows = exec_cpu_scale_rows,
-    .row_dots = exec_cpu_row_dots,
-    .sum_of_squares = exec_cpu_sum_of_squares,
-    .adamw = exec_cpu_adamw,
-    .mask = exec_cpu_mask,
+    // clang-format off
+    EXEC_CPU_OPERATIONS(FUNCTION)
+    // clang-format on
 };
 
 /// Which of the functions for wide vectors may run here.

@@ -54,44 +54,8 @@ typedef struct exec_cpu_product {
 
 void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product);
 
-/// Declares the function of an operation of the table.
-#define EXEC_CPU_OPERATION(name) __typeof__(*((exec_kernel_table *)NULL)->name) exec_cpu_##name
-EXEC_CPU_OPERATION(matmul);
-EXEC_CPU_OPERATION(group_matmul);
-EXEC_CPU_OPERATION(route);
-EXEC_CPU_OPERATION(route_input);
-EXEC_CPU_OPERATION(csr_matmul);
-EXEC_CPU_OPERATION(csr_sample);
-EXEC_CPU_OPERATION(held_squares);
-EXEC_CPU_OPERATION(add);
-EXEC_CPU_OPERATION(add_floats);
-EXEC_CPU_OPERATION(add_bias);
-EXEC_CPU_OPERATION(column_sums);
-EXEC_CPU_OPERATION(layer_norm);
-EXEC_CPU_OPERATION(layer_norm_input);
-EXEC_CPU_OPERATION(layer_norm_weight);
-EXEC_CPU_OPERATION(gelu);
-EXEC_CPU_OPERATION(gelu_input);
-EXEC_CPU_OPERATION(swiglu);
-EXEC_CPU_OPERATION(swiglu_input);
-EXEC_CPU_OPERATION(spread_heads);
-EXEC_CPU_OPERATION(spread_heads_input);
-EXEC_CPU_OPERATION(choose_blocks);
-EXEC_CPU_OPERATION(attention);
-EXEC_CPU_OPERATION(attention_input);
-EXEC_CPU_OPERATION(embed);
-EXEC_CPU_OPERATION(embed_weight);
-EXEC_CPU_OPERATION(cross_entropy);
-EXEC_CPU_OPERATION(gather_rows);
-EXEC_CPU_OPERATION(scatter_rows);
-EXEC_CPU_OPERATION(combine_rows);
-EXEC_CPU_OPERATION(choose_rows);
-EXEC_CPU_OPERATION(gate_input);
-EXEC_CPU_OPERATION(find_live);
-EXEC_CPU_OPERATION(leave_rows);
-EXEC_CPU_OPERATION(judge_rows);
-EXEC_CPU_OPERATION(scale_rows);
-EXEC_CPU_OPERATION(row_dots);
-EXEC_CPU_OPERATION(sum_of_squares);
-EXEC_CPU_OPERATION(adamw);
-EXEC_CPU_OPERATION(mask);
+#define EXEC_CPU_DECLARE(name) EXEC_KERNEL_DECLARE(cpu, name)
+#define EXEC_CPU_OPERATIONS(_)                                                                     \
+    EXEC_KERNEL_OPERATIONS(_)                                                                      \
+    _(matmul) _(csr_matmul) _(csr_sample) _(held_squares) _(sum_of_squares)
+EXEC_CPU_OPERATIONS(EXEC_CPU_DECLARE)

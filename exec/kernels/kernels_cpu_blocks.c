@@ -1,5 +1,5 @@
 /// What choose_blocks decides in plain C: buckets, the order of rows, lists of key blocks. Why so:
-/// key_blocks.h.
+/// ../mechanism/README.md.
 #include "exec/kernels/kernels_cpu.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
 /// What Llama's blocks have beside GPT-2's: rotary positions, shared keys and values, gated units.
 #include "exec/kernels/kernels_cpu_row.h"
 
-#include <math.h>
-
 /// head [head_width] to `to`, rotated by angles, or by minus these.
 static void rotate(const float *head, const float *rotation, int head_width, float sign, float *to)
 {

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

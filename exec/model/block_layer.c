@@ -1,8 +1,6 @@
 #include "exec/model/block_layer.h"
 
 #include "base/arena.h"
-#include "exec/model/block_rows.h"
-#include "exec/model/hashed_attention.h"
 #include "exec/model/moe_half.h"
 
 #include <math.h>

@@ -14,16 +14,17 @@
 ///
 /// Where mechanisms enter, each at one place:
 ///   rows        which rows a block computes, and how they return: block_layer.c calls the halves
-///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
+///               with all rows. A choice of rows (block_rows.c) gathers them, calls the halves with
 ///               the shape of what it gathered, and scatters.
 ///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
 ///               Sparse attention chooses fewer after the queries and keys, and may sort rows for
-///               attention alone (hashed_attention.h).
+///               attention alone (hashed_attention.c).
 ///   MLP         the second half is one pair of linears, block_layer.c, or experts, moe_half.h.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
 #pragma once
 
 #include "base/arena.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/exits.h"
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
@@ -78,8 +79,8 @@ typedef struct exec_block_slot {
     arena *memory;                      // of the arrays on the host
     int *first_row;                     // [microbatch_size + 1] of rows.attention
     struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
-    struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
-    exec_block_choice *lists;           // NULL but with sparse attention (hashed_attention.h)
+    struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows
+    exec_block_choice *lists;           // NULL but with sparse attention
 } exec_block_slot;
 
 /// Both halves, over the rows that slot->rows says; the second with experts where the model has
@@ -107,3 +108,52 @@ void exec_half_activate_input(const exec_layer *layer, const void *inner, int ro
 /// @param first_row [sequence_count + 1] borrowed by the shape
 exec_attention exec_block_attention(const exec_model *model, int sequence_count,
                                     const int *first_row);
+
+// A block that computes some of the rows (block_rows.c): those that a router picks (mixture of
+// depths), or those that have not left (early exit).
+//
+// Chosen rows are gathered, both halves of the block work on them as if there were no others, and
+// the result goes back to where they came from; the other rows pass by untouched, in F and in B.
+// Attention is among chosen rows alone, in order of their positions.
+
+/// Rows chosen of one microbatch, and what F leaves of them for B and W.
+typedef struct exec_rows_slot exec_rows_slot;
+
+exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory);
+
+/// Gives back the regions that the slot holds.
+void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot);
+
+/// Whether the block computes chosen rows under the model's mechanism; all rows otherwise.
+bool exec_block_chooses_rows(const exec_layer *layer);
+
+/// F, B and W of such a block.
+///
+/// Mixture of depths: values[row] += gate(score) * (block(rows)[row] - values[row]) of the chosen.
+/// The router, a vector, scores every row; the device chooses as many of each sequence as the model
+/// says, so that the host knows their number.
+///
+/// Early exit: rows that have not left become block(rows); those that the exit after it (exits.h)
+/// finds sure leave. Where the host does not see device memory, room is taken for all rows, and
+/// operations find on the device how many there are.
+///
+/// @param flow with early exit has_left is changed
+status exec_chosen_rows_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                                error_message *err);
+status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                       error_message *err);
+void exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot);
+
+// A block whose attention meets only blocks of keys that hashing finds (hashed_attention.c): random
+// projections of a layer, which are its state of the mechanism, and the lists that a microbatch
+// got in F and keeps for B.
+
+/// What the lists of a microbatch are chosen by; its arrays come with exec_block_lists_choose.
+exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory);
+
+/// Has the device choose lists by hashing the queries and keys of one microbatch.
+///
+/// @param qkv     [row_count][3 * width]
+/// @param holding of the lists
+void exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape, const void *qkv,
+                             int row_count, exec_block_choice *lists, exec_holding *holding);

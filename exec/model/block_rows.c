@@ -1,4 +1,4 @@
-#include "exec/model/block_rows.h"
+#include "exec/model/block_layer.h"
 
 #include "base/arena.h"
 

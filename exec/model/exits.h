@@ -1,13 +1,5 @@
-/// What follows a block that tokens may leave (early exit): which of them leave, by CALM's
-/// measures of confidence (Schuster et al., arXiv 2207.07061, section 3.5) or by ADP-C's, and what
-/// the measure learns for that. Internal to the layers.
-///
-///   saturation  learns nothing
-///   softmax     a head of the block's own; its loss of the next token, times block / blocks,
-///               counts beside the model's, and its gradient goes on into the block
-///   probability the same head
-///   classifier  a vector and a bias; the cross-entropy of whether the state is saturated, whose
-///               gradient ends here
+/// What follows a block that tokens may leave (early exit): which of them leave, by which measure
+/// of confidence, and what that learns (../mechanism has the table). Internal to the layers.
 #pragma once
 
 #include "exec/model/prediction.h"

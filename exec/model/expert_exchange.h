@@ -1,13 +1,9 @@
-/// Ranks that share the experts of a block: expert parallelism.
-///
-/// E replicas in a row make a group, in which the ranks of one place have 1/E of the experts of
-/// each of their blocks. In F a rank sends the rows of its tokens to whoever has their experts,
-/// computes its own experts over the rows of all, and gets back what the others made of its rows; B
-/// does the same with gradients. W needs nobody: rows and gradients are where the expert is.
-///
-/// All replicas play one plan, so the ranks of a group come to the same ops, and to the layers of
-/// an op, in one order. Rows of a rank stay apart from those of another, also in products and in
-/// gradients: every sum is the one that the rank would make had it all experts, and has its bits.
+/// Ranks that share the experts of a block: expert parallelism. E replicas in a row make a group,
+/// in which the ranks of one place have 1/E of the experts of each of their blocks. In F a rank
+/// sends the rows of its tokens to whoever has their experts, computes its own experts over the
+/// rows of all, and gets back what the others made of its rows; B does the same with gradients.
+/// Rows of a rank stay apart from those of another, also in products and in gradients: every sum is
+/// the one that the rank would make had it all experts, and has its bits.
 ///
 /// Counts travel through memory of the host. Rows follow what the stream of a GPU has been told:
 /// by transfers where the transport moves memory of GPUs, by handovers where it takes these; else

@@ -1,8 +1,9 @@
-#include "exec/model/hashed_attention.h"
+#include "exec/model/block_layer.h"
 
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/model/layer_table.h"
+#include "exec/model/mechanism.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,11 @@ static const uint64_t projection_purpose = (uint64_t)1 << 41;
 static int bits_of(const exec_layer *layer)
 {
     return layer->model->sparse_attention.bit_count;
+}
+
+static int64_t direction_count(const exec_layer *layer)
+{
+    return 6 * (int64_t)exec_model_attention_width(layer->model) * bits_of(layer);
 }
 
 /// The same directions for queries and keys.
@@ -33,12 +39,12 @@ static void draw_directions(const exec_layer *layer, float *directions)
     }
 }
 
-void exec_hashed_attention_create(exec_layer *layer)
+/// Projections from the model's seed, keyed by the layer.
+static void create(exec_layer *layer)
 {
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
-    const size_t count =
-        6 * (size_t)exec_model_attention_width(layer->model) * (size_t)bits_of(layer);
+    const size_t count = (size_t)direction_count(layer);
     if (layer->kind != EXEC_LAYER_BLOCK) return;
     float *drawn = memory_array(count, sizeof *drawn);
     draw_directions(layer, drawn);
@@ -49,7 +55,8 @@ void exec_hashed_attention_create(exec_layer *layer)
     free(drawn);
 }
 
-void exec_hashed_attention_destroy(exec_layer *layer)
+/// Accepts a layer without.
+static void destroy(exec_layer *layer)
 {
     layer->kernels->table->release(layer->kernels, layer->mechanism);
     layer->mechanism = NULL;
@@ -94,3 +101,16 @@ void exec_block_lists_choose(const exec_layer *layer, const exec_attention *shap
     kernels->table->choose_blocks(kernels, shape, lists, projection);
     exec_buffers_give(layer->buffers, projection);
 }
+
+static int64_t state_bytes(const exec_layer *layer)
+{
+    if (layer->mechanism == NULL) return 0;
+    return direction_count(layer) * layer->kernels->table->value_bytes;
+}
+
+const exec_mechanism_table exec_mechanism_sparse_attention = {
+    .create = create,
+    .destroy = destroy,
+    .state_bytes = state_bytes,
+    .load_columns = 2,
+};

@@ -1,4 +1,4 @@
-/// What the kinds of layers fill in (embedding_layer.c, block_layer.c, head_layer.c). Internal to
+/// What the kinds of layers fill in (embedding_layer.c, block_layer.c, prediction.c). Internal to
 /// the layers.
 #pragma once
 

@@ -2,7 +2,6 @@
 #include "exec/model/mechanism.h"
 
 #include "exec/model/block_layer.h"
-#include "exec/model/hashed_attention.h"
 
 #include <assert.h>
 
@@ -59,19 +58,4 @@ const exec_mechanism_table exec_mechanism_early_exit = {
 
 const exec_mechanism_table exec_mechanism_moe = {
     .load_columns = -1,
-};
-
-static int64_t state_bytes(const exec_layer *layer)
-{
-    if (layer->mechanism == NULL) return 0;
-    const int64_t directions = 6 * (int64_t)exec_model_attention_width(layer->model);
-    return directions * layer->model->sparse_attention.bit_count *
-           layer->kernels->table->value_bytes;
-}
-
-const exec_mechanism_table exec_mechanism_sparse_attention = {
-    .create = exec_hashed_attention_create,
-    .destroy = exec_hashed_attention_destroy,
-    .state_bytes = state_bytes,
-    .load_columns = 2,
 };

@@ -7,11 +7,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/mechanism/key_blocks.h"
-#include "exec/mechanism/plasticity.h"
-#include "exec/mechanism/pruning_schedule.h"
-#include "exec/mechanism/routing.h"
-#include "exec/mechanism/row_choice.h"
+#include "exec/mechanism/mechanisms.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,7 +39,7 @@ typedef struct exec_model {
     int sequence_length; // tokens
     int microbatch_size; // sequences
     int packed_rows;     // of the fullest microbatch, of documents of unlike length, each at most
-                         // sequence_length tokens (packed_documents.h); 0: sequences are all alike
+                         // sequence_length tokens (training_text.h); 0: sequences are all alike
     int kv_head_count;   // of keys and values, divides head_count; 0: head_count
     double rotary_base;  // rotary positions with angles position * rotary_base^(-2 i / head_width);
                          // 0: learned ones, added to the embedding

@@ -1,14 +1,11 @@
 /// Mixture of experts in the place of a block's MLP: its second half becomes values += the sum over
-/// a token's experts of weight * expert(norm2(values)). Internal to the layers.
-///
-/// The device routes (kernels.h); the rows of one expert then lie together, in order of tokens, so
-/// that all experts are a pair of products of groups of rows. Nobody is dropped, nothing is padded,
-/// and the host knows nothing but how many rows there are in all. Where ranks share the experts of
-/// a block, rows go to the rank that has their expert and come back (expert_exchange.h): once in
-/// each F the host waits for what the router has chosen, and tells the others the counts.
+/// a token's experts of weight * expert(norm2(values)). The rows of one expert lie together, in
+/// order of tokens, so that all experts are a pair of products of groups of rows; where ranks share
+/// the experts of a block, rows go to the rank that has their expert and come back
+/// (expert_exchange.h). Internal to the layers.
 #pragma once
 
-#include "exec/mechanism/routing.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/block_layer.h"
 
 /// What one microbatch leaves, beside the half's slot.

@@ -3,7 +3,7 @@
 
 #include "base/rng.h"
 
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 
 #include <stdlib.h>
 

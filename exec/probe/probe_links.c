@@ -1,7 +1,7 @@
 /// How fast ranks reach each other: messages there and back, and the line that fits them.
 #include "exec/probe/probe.h"
 
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 #include "exec/transport/group.h"
 #include "exec/transport/transport.h"
 

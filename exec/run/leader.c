@@ -5,7 +5,119 @@
 #include <stdlib.h>
 #include <string.h>
 
-bal_placed_partition exec_placed_of(const bal_plan *plan)
+/// Moves to a plan, and fills what the record says of that.
+///
+/// @param moving      the layers as they are on their way
+/// @param forecast_ns what it takes by the machine's links
+static status move(exec_leader *leader, const bal_placed_partition *placed, int microbatch_count,
+                   const bal_migration *migration, const bal_layer_costs *moving,
+                   int64_t forecast_ns, bal_training_iteration *record, error_message *err)
+{
+    const exec_next_plan next = {
+        .placed = *placed,
+        .layers = &leader->profile,
+        .migration = migration,
+        .moving = moving,
+        .microbatch_count = microbatch_count,
+    };
+    TRY(exec_leader_move(leader, &next, record->iteration, &leader->moved, err));
+    record->rebalanced = migration->layer_count > 0;
+    record->moved_layer_count = migration->layer_count;
+    record->moved_bytes = migration->bytes;
+    record->migration_ns = leader->is_nominal ? forecast_ns : leader->moved.elapsed_ns;
+    leader->moved.forecast_ns = forecast_ns;
+    return STATUS_OK;
+}
+
+/// Moves to a plan that no controller has compared with the one in force.
+static status move_freely(exec_leader *leader, const bal_placed_partition *placed,
+                          bal_training_iteration *record, error_message *err)
+{
+    const exec_run_plan *before = exec_run_plan_in_force(&leader->run);
+    bal_migration migration;
+    arena_reset(leader->next_memory);
+    TRY(bal_migration_between(&before->placed, placed, &leader->profile, &leader->training.machine,
+                              leader->next_memory, &migration, err));
+    const bool repacks = placed->rank_count != before->placed.rank_count;
+    if (migration.layer_count == 0 && !repacks) return STATUS_OK;
+    record->action = repacks ? BAL_ACTION_REPACK : BAL_ACTION_REBALANCE;
+    return move(leader, placed, leader->microbatch_count, &migration, &leader->profile,
+                migration.time_ns, record, err);
+}
+
+/// Follows the plans that were given, instead of asking.
+static status follow_forced(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const exec_training *execution = leader->execution;
+    for (int index = 0; index < execution->forced_count; index++) {
+        const exec_forced_plan *forced = &execution->forced[index];
+        if (forced->after_iteration != record->iteration) continue;
+        return move_freely(leader, &forced->plan, record, err);
+    }
+    return STATUS_OK;
+}
+
+/// Starts the controller after the first warm iteration, with what has been measured of it.
+static status start_late(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));
+    leader->is_controlled = true;
+    record->was_asked = true;
+    record->reason = BAL_REASON_START;
+    return move_freely(leader, &leader->decision.plan, record, err);
+}
+
+static status observe(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const bal_layer_costs *next = NULL;
+    const bal_batch batch = {leader->microbatch_count, leader->microbatch_count};
+    if (!leader->learns) {
+        TRY(bal_training_costs_look_ahead(&leader->costs, batch,
+                                          exec_run_plan_in_force(&leader->run)->rank_of_layer,
+                                          &leader->profile, &leader->ahead, &next, err));
+    }
+    const bal_profile profile = {
+        .iteration = record->iteration,
+        .layers = &leader->profile,
+        .next = next,
+        .changed = leader->is_changed,
+        .rank_end_ns = leader->rank_end_ns,
+        .makespan_ns = leader->times.makespan_ns,
+    };
+    bal_decision *decision = &leader->decision;
+    TRY(bal_controller_observe(leader->controller, &profile, decision, err));
+    record->changed = decision->changed;
+    record->action = decision->action;
+    record->reason = decision->reason;
+    record->was_asked = decision->was_asked;
+    if (decision->action == BAL_ACTION_KEEP) return STATUS_OK;
+    arena_reset(leader->next_memory);
+    return move(leader, &decision->plan, decision->microbatch_count, &decision->migration,
+                next != NULL ? next : &leader->profile, decision->migration_ns, record, err);
+}
+
+/// Asks the controller after an iteration and has layers moved; fills what the record says of it.
+static status decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
+{
+    const int64_t begin_ns = exec_endpoint_now_ns(leader->run.endpoint);
+    const bool keeps_start =
+        leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
+    if (leader->execution->forced_count > 0) {
+        TRY(follow_forced(leader, record, err));
+    } else if (leader->is_controlled) {
+        TRY(observe(leader, record, err));
+    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start) {
+        TRY(start_late(leader, record, err));
+    }
+    if (!record->was_asked) return STATUS_OK;
+    const int64_t passed_ns = exec_endpoint_now_ns(leader->run.endpoint) - begin_ns;
+    record->decision_ns =
+        leader->is_nominal ? leader->training.decision_ns : passed_ns - leader->moved.elapsed_ns;
+    return STATUS_OK;
+}
+
+/// The partition of a plan that came in a file.
+static bal_placed_partition placed_of(const bal_plan *plan)
 {
     return (bal_placed_partition){
         .first_layer = plan->first_layer,
@@ -43,7 +155,7 @@ static status check_plans(const exec_leader *leader, error_message *err)
         TRY(check_placed(leader, &execution->forced[index].plan, "a forced plan", err));
     }
     if (plan == NULL) return STATUS_OK;
-    const bal_placed_partition placed = exec_placed_of(plan);
+    const bal_placed_partition placed = placed_of(plan);
     TRY(check_placed(leader, &placed, "the plan", err));
     if (plan->microbatch_count != training->microbatch_count) {
         return error_set(err, STATUS_INVALID, "the plan has %d microbatches, the run %d",
@@ -196,15 +308,26 @@ static status put_iteration(exec_leader *leader, bal_training_iteration *record,
     return put_measured(leader, record, err);
 }
 
+/// After the last iteration of a device that learns: one number for the packed state of all layers.
+static status ask_hash(exec_leader *leader, int iteration, error_message *err)
+{
+    const exec_command command = {.kind = EXEC_COMMAND_HASH, .iteration = iteration};
+    exec_run_begin_command(&leader->run, &command);
+    TRY(exec_run_give_command(&leader->run, err));
+    const uint64_t *state = exec_packet_take(&leader->run.answers, sizeof *state);
+    leader->reports.measured.state_hash = *state;
+    return STATUS_OK;
+}
+
 static status lead_iteration(exec_leader *leader, int iteration, error_message *err)
 {
     bal_training_iteration record = {.iteration = iteration};
     leader->moved = (exec_move_times){0};
     TRY(exec_leader_iterate(leader, iteration, err));
     TRY(describe(leader, &record, err));
-    TRY(exec_leader_decide(leader, &record, err));
+    TRY(decide(leader, &record, err));
     if (leader->learns && iteration + 1 == leader->training.iteration_count) {
-        TRY(exec_leader_hash(leader, iteration, err));
+        TRY(ask_hash(leader, iteration, err));
     }
     return put_iteration(leader, &record, err);
 }
@@ -240,10 +363,84 @@ static void note_start(exec_leader *leader)
         kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
 }
 
+/// Layers of which nothing is known: all take the same time.
+static void equal_layers(const exec_leader *leader, arena *memory, bal_layer_costs *layers)
+{
+    const size_t count = (size_t)leader->run.terms.layer_count;
+    int64_t *times = arena_array(memory, count, sizeof *times);
+    for (size_t layer = 0; layer < count; layer++) {
+        times[layer] = 1000;
+    }
+    *layers = (bal_layer_costs){
+        .layer_count = (int)count,
+        .microbatch_count = 1,
+        .has_split = true,
+        .embedding = true,
+        .head = true,
+        .forward_ns = times,
+        .backward_input_ns = times,
+        .backward_weight_ns = times,
+    };
+}
+
+/// The partition that somebody would choose who knows nothing of the layers.
+static status find_even(exec_leader *leader, const bal_layer_costs *layers,
+                        bal_placed_partition *placed, error_message *err)
+{
+    bal_training plain = leader->training;
+    bal_controller *controller = NULL;
+    bal_decision decision;
+    plain.balancer = bal_balancer_find("even");
+    plain.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
+    plain.repack = bal_repack_options_default();
+    plain.weight = BAL_WEIGHT_TIME;
+    plain.machine.rank_memory_bytes = 0;
+    TRY(bal_training_controller(&plain, NULL, leader->next_memory, &controller, err));
+    TRY(bal_controller_start(controller, layers, &decision, err));
+    *placed = decision.plan;
+    placed->machine_rank = NULL; // in their order
+    return STATUS_OK;
+}
+
+/// The plan of the start: what was given, or the balancer's, or where nothing is known the even
+/// one.
+static status choose_start(exec_leader *leader, exec_next_plan *next, error_message *err)
+{
+    const bal_plan *plan = leader->execution->plan;
+    if (plan != NULL) {
+        next->placed = placed_of(plan);
+        next->order = plan->order;
+        return STATUS_OK;
+    }
+    if (leader->learns) return find_even(leader, next->layers, &next->placed, err);
+    TRY(bal_controller_start(leader->controller, next->layers, &leader->decision, err));
+    leader->is_controlled = true;
+    next->placed = leader->decision.plan;
+    return STATUS_OK;
+}
+
+static status start(exec_leader *leader, error_message *err)
+{
+    const int microbatches = leader->microbatch_count;
+    exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
+    exec_move_times times;
+    bal_layer_costs equal;
+    next.layers = leader->learns ? &equal : &leader->profile;
+    if (leader->learns) {
+        equal_layers(leader, leader->next_memory, &equal);
+    } else {
+        TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
+                                     err));
+        TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
+    }
+    TRY(choose_start(leader, &next, err));
+    return exec_leader_move(leader, &next, 0, &times, err);
+}
+
 static status lead(exec_leader *leader, error_message *err)
 {
     const exec_command end = {.kind = EXEC_COMMAND_END};
-    TRY(exec_leader_start(leader, err));
+    TRY(start(leader, err));
     note_start(leader);
     for (int iteration = 0; iteration < leader->training.iteration_count; iteration++) {
         TRY(lead_iteration(leader, iteration, err));

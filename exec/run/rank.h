@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "exec/clock.h"
 #include "exec/device/device.h"
-#include "exec/device/program.h"
 #include "exec/transport/transport.h"
 
 #include <stdint.h>

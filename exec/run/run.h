@@ -15,11 +15,9 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/device/device.h"
-#include "exec/device/program.h"
 #include "exec/run/execution.h"
 #include "exec/run/rank.h"
 #include "exec/transport/group.h"
-#include "exec/transport/packet.h"
 #include "exec/transport/transport.h"
 
 #include <stdbool.h>
@@ -88,7 +86,7 @@ typedef enum exec_command_kind {
     EXEC_COMMAND_MOVE,    ///< take a plan into force (run_move.c)
     EXEC_COMMAND_ITERATE, ///< play an iteration (run_iterate.c); the answers are reports
     EXEC_COMMAND_DIFFUSE, ///< decide among each other (run_diffuse.c)
-    EXEC_COMMAND_HASH,    ///< tell the state of the layers as numbers (run_state.c)
+    EXEC_COMMAND_HASH,    ///< tell the state of the layers as numbers (run.c)
     EXEC_COMMAND_END,     ///< no answers
 } exec_command_kind;
 
@@ -218,7 +216,6 @@ status exec_run_follow(exec_run *run, error_message *err);
 status exec_run_move(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_iterate(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err);
-status exec_run_hash(exec_run *run, const exec_command *command, error_message *err);
 
 // The leader
 
@@ -287,23 +284,10 @@ typedef struct exec_leader {
 status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int iteration,
                         exec_move_times *times, error_message *err);
 
-/// Takes the plan of the start into force: the given one, the balancer's, or where nothing is known
-/// the even one.
-status exec_leader_start(exec_leader *leader, error_message *err);
-
 /// Has an iteration played, and measures it: replicas, profile, played and times are then its own.
 status exec_leader_iterate(exec_leader *leader, int iteration, error_message *err);
-
-/// Asks the controller after an iteration and has layers moved; fills what the record says of it.
-status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err);
 
 /// Checks whether ranks can decide among themselves, and has the controller ask them.
 ///
 /// @return STATUS_UNSUPPORTED naming what stands against it
 status exec_leader_distribute(exec_leader *leader, error_message *err);
-
-/// After the last iteration of a device that learns: one number for the packed state of all layers.
-status exec_leader_hash(exec_leader *leader, int iteration, error_message *err);
-
-/// The partition of a plan that came in a file.
-bal_placed_partition exec_placed_of(const bal_plan *plan);

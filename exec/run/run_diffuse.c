@@ -5,7 +5,7 @@
 
 #include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
-#include "exec/transport/activity.h"
+#include "exec/transport/transport.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "exec/run/run.h"
 
 #include "balance/metrics.h"
-#include "exec/transport/activity.h"
+#include "exec/transport/transport.h"
 
 #include <string.h>
 

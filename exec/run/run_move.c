@@ -7,8 +7,8 @@
 /// all.
 #include "exec/run/run.h"
 
-#include "exec/mechanism/weight_order.h"
-#include "exec/transport/activity.h"
+#include "exec/device/device.h"
+#include "exec/transport/transport.h"
 
 #include <string.h>
 
@@ -264,26 +264,6 @@ status exec_run_move(exec_run *run, const exec_command *command, error_message *
     return moved;
 }
 
-/// Layers of which nothing is known: all take the same time.
-static void equal_layers(const exec_leader *leader, arena *memory, bal_layer_costs *layers)
-{
-    const size_t count = (size_t)leader->run.terms.layer_count;
-    int64_t *times = arena_array(memory, count, sizeof *times);
-    for (size_t layer = 0; layer < count; layer++) {
-        times[layer] = 1000;
-    }
-    *layers = (bal_layer_costs){
-        .layer_count = (int)count,
-        .microbatch_count = 1,
-        .has_split = true,
-        .embedding = true,
-        .head = true,
-        .forward_ns = times,
-        .backward_input_ns = times,
-        .backward_weight_ns = times,
-    };
-}
-
 /// Finds the order of a plan and proves, before anybody waits for anybody, that it can be played.
 static status find_order(exec_leader *leader, const exec_next_plan *next,
                          const bal_placed_partition *placed, bal_schedule *order,
@@ -396,58 +376,4 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     bal_last_backwards(&plan->schedule, plan->memory, &leader->last_backward);
     return STATUS_OK;
-}
-
-/// The partition that somebody would choose who knows nothing of the layers.
-static status find_even(exec_leader *leader, const bal_layer_costs *layers,
-                        bal_placed_partition *placed, error_message *err)
-{
-    bal_training plain = leader->training;
-    bal_controller *controller = NULL;
-    bal_decision decision;
-    plain.balancer = bal_balancer_find("even");
-    plain.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
-    plain.repack = bal_repack_options_default();
-    plain.weight = BAL_WEIGHT_TIME;
-    plain.machine.rank_memory_bytes = 0;
-    TRY(bal_training_controller(&plain, NULL, leader->next_memory, &controller, err));
-    TRY(bal_controller_start(controller, layers, &decision, err));
-    *placed = decision.plan;
-    placed->machine_rank = NULL; // in their order
-    return STATUS_OK;
-}
-
-/// The plan of the start: what was given, or the balancer's, or where nothing is known the even
-/// one.
-static status choose_start(exec_leader *leader, exec_next_plan *next, error_message *err)
-{
-    const bal_plan *plan = leader->execution->plan;
-    if (plan != NULL) {
-        next->placed = exec_placed_of(plan);
-        next->order = plan->order;
-        return STATUS_OK;
-    }
-    if (leader->learns) return find_even(leader, next->layers, &next->placed, err);
-    TRY(bal_controller_start(leader->controller, next->layers, &leader->decision, err));
-    leader->is_controlled = true;
-    next->placed = leader->decision.plan;
-    return STATUS_OK;
-}
-
-status exec_leader_start(exec_leader *leader, error_message *err)
-{
-    const int microbatches = leader->microbatch_count;
-    exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
-    exec_move_times times;
-    bal_layer_costs equal;
-    next.layers = leader->learns ? &equal : &leader->profile;
-    if (leader->learns) {
-        equal_layers(leader, leader->next_memory, &equal);
-    } else {
-        TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
-                                     err));
-        TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
-    }
-    TRY(choose_start(leader, &next, err));
-    return exec_leader_move(leader, &next, 0, &times, err);
 }

@@ -1,5 +1,5 @@
-#include "exec/training/flow_pool.h"
 #include "base/arena.h"
+#include "exec/training/training_device_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>

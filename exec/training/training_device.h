@@ -8,7 +8,6 @@
 #include "exec/device/device.h"
 #include "exec/kernels/kernels.h"
 #include "exec/model/layer.h"
-#include "exec/training/packed_documents.h"
 #include "exec/training/training_text.h"
 
 #include <stdbool.h>

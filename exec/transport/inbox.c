@@ -1,7 +1,7 @@
 #include "exec/transport/inbox.h"
 
 #include "base/arena.h"
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 
 #include <assert.h>
 #include <inttypes.h>

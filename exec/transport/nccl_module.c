@@ -1,7 +1,6 @@
 /// What dynmo_nccl.so offers to the program that opens it.
 #include "base/loadable.h"
 #include "exec/transport/transport_nccl.h"
-#include "exec/transport/transports.h"
 
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)

@@ -2,7 +2,7 @@
 #include "exec/transport/tcp_mesh.h"
 
 #include "base/arena.h"
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 
 #include <errno.h>
 #include <netdb.h>

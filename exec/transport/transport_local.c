@@ -4,8 +4,7 @@
 /// The thread that runs the world watches it: it ends the run where it is interrupted, where all
 /// ranks wait for each other, and where nothing has moved for too long.
 #include "base/arena.h"
-#include "exec/monotonic_clock.h"
-#include "exec/punctual_thread.h"
+#include "exec/clock.h"
 #include "exec/transport/inbox.h"
 #include "exec/transport/transports.h"
 

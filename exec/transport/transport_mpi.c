@@ -12,23 +12,35 @@
 /// rank for ever, so nobody calls it.
 #include "base/arena.h"
 #include "base/loadable.h"
-#include "exec/check.h"
-#include "exec/monotonic_clock.h"
-#include "exec/punctual_thread.h"
+#include "base/status.h"
+#include "exec/clock.h"
 #include "exec/transport/inbox.h"
 #include "exec/transport/transports.h"
 #include "exec/transport/watch.h"
 
-#include <mpi.h>
-
 #include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/// Returns from the calling function unless the call succeeds, with what was called, where, and
+/// MPI's words in its `err`.
+#define TRY_MPI(call)                                                                              \
+    do {                                                                                           \
+        const int try_code = (call);                                                               \
+        if (try_code != MPI_SUCCESS) {                                                             \
+            char try_text[MPI_MAX_ERROR_STRING] = "";                                              \
+            int try_length = 0;                                                                    \
+            MPI_Error_string(try_code, try_text, &try_length);                                     \
+            return error_set(err, STATUS_BACKEND, "%.120s failed in %s:%d: %.200s", #call,         \
+                             __FILE__, __LINE__, try_text);                                        \
+        }                                                                                          \
+    } while (0)
 
 enum { LINE_BYTES = sizeof(exec_message), TAG = 0, LOOKS_IN_VAIN = 20, NODE_WAITS_FACTOR = 4 };
 static const int64_t tend_every_ns = 100000000;

@@ -3,15 +3,14 @@
 #include "base/arena.h"
 #include "base/launcher.h"
 #include "base/loadable.h"
+#include "exec/clock.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
-#include "exec/monotonic_clock.h"
 #include "exec/transport/lane.h"
 #include "exec/transport/transports.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
-#include <inttypes.h>
 #include <nccl.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,20 +1,12 @@
-/// The transport of ranks that have a GPU each, in the module dynmo_nccl.so.
-///
-/// It stands on another transport, which carries everything but device memory: heads, control,
-/// small sums. What a handover (kernels.h) describes goes from GPU to GPU by NCCL; the receiver
-/// gets a handover of its own.
-///
-/// Operations of one communicator run one after another, and each waits for its partner, so one
-/// communicator for all would stand still where two ranks begin with different partners: see
-/// lane.h.
+/// The transport of ranks that have a GPU each, in the module dynmo_nccl.so. It stands on another
+/// transport, which carries everything but device memory. What a handover (kernels.h) describes
+/// goes from GPU to GPU by NCCL, on communicators that are split from the world's at each
+/// regrouping (lane.h); the receiver gets a handover of its own.
 ///
 /// A rank that waits on its GPU does not hear of failures. A thread beside it aborts its
 /// communicators when another rank has failed, or when it has been there for longer than the
-/// watchdog gives it; the rank's next call then says what it was.
-///
-/// All communicators are split from the world's communicator, at the beginning and at each
-/// regrouping; released ranks have no part in them. No function of NCCL is used that came
-/// after 2.18 (ncclCommSplit).
+/// watchdog gives it; the rank's next call then says what it was. No function of NCCL is used that
+/// came after 2.18 (ncclCommSplit).
 #pragma once
 
 #include "exec/transport/transport.h"

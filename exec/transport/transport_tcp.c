@@ -7,8 +7,7 @@
 /// that ends before its rank has said that it does is a rank that is lost.
 #include "base/arena.h"
 #include "base/launcher.h"
-#include "exec/monotonic_clock.h"
-#include "exec/punctual_thread.h"
+#include "exec/clock.h"
 #include "exec/transport/inbox.h"
 #include "exec/transport/tcp_mesh.h"
 #include "exec/transport/transports.h"

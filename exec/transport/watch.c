@@ -1,6 +1,6 @@
 #include "exec/transport/watch.h"
 
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 #include "models/cost/config.h"
 
-#include "models/cost/parameters.h"
 #include "models/shipped.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "models/cost/cost_model.h"
 
+#include "models/cost/config.h"
 #include "models/cost/kernel_time.h"
-#include "models/cost/layer_collectives.h"
-#include "models/cost/parameters.h"
+#include "models/cost/layer_work.h"
 #include "models/cost/saturating.h"
 
 #include <assert.h>

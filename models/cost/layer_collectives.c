@@ -1,4 +1,4 @@
-#include "models/cost/layer_collectives.h"
+#include "models/cost/layer_work.h"
 
 #include "models/cost/saturating.h"
 

@@ -1,7 +1,7 @@
 #include "models/cost/layer_work.h"
 
 #include "base/text.h"
-#include "models/cost/parameters.h"
+#include "models/cost/config.h"
 #include "models/cost/saturating.h"
 
 #include <assert.h>

@@ -2,7 +2,6 @@
 
 #include "models/cost/saturating.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "models/cost/parameters.h"
+#include "models/cost/config.h"
 
 #include "models/cost/layer_work.h"
 #include "models/cost/saturating.h"

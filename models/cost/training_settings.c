@@ -1,4 +1,4 @@
-#include "models/cost/training_settings.h"
+#include "models/cost/cost_model.h"
 
 enum {
     SEQUENCE_LENGTH_MAX = 1 << 24,

@@ -1,6 +1,5 @@
 #include "models/dynamism/dynamism.h"
 
-#include "base/text.h"
 #include "models/dynamism/dynamism_case.h"
 
 #include <assert.h>

@@ -1,6 +1,5 @@
 /// Early exit: tokens whose prediction is sure leave after an exit: later layers see
 /// fewer.
-#include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
 
 #include <assert.h>

@@ -5,7 +5,6 @@
 #include "models/lengths/packing.h"
 #include "models/lengths/sequence_lengths.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 

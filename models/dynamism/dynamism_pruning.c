@@ -1,9 +1,7 @@
 /// Gradual pruning: matrices lose their smallest weights step by step, over all layers at once.
-#include "models/cost/parameters.h"
+#include "models/cost/config.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/pruning.h"
-
-#include <assert.h>
 
 enum { STREAM_SIGMA = 1, POINTS_MAX = 1024, INDEX_BYTES = 4 };
 

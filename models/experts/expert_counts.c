@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/sorter.h"
 #include "base/text.h"
-#include "traces/store/lines.h"
+#include "traces/store/stream.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -17,7 +17,6 @@
 #include "base/status.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { MODEL_COUNTS_MAX = 1 << 28, MODEL_COUNT_FILES_MAX = 1024 };

@@ -389,7 +389,7 @@ TEST(a_slow_rank_is_found_through_noise_and_noise_is_no_departure)
 static ana_shift pairs(const double *values, int count, double alpha)
 {
     ana_shift shift;
-    ana_shift_of_pairs(values, count, alpha, memory, &shift);
+    ana_shift_since(values, count, 0, alpha, memory, &shift);
     return shift;
 }
 

@@ -1,7 +1,6 @@
 /// Blocks with experts, with chosen rows and with early exit, over plain C: gradients against
 /// finite differences with the routing as it is, outputs against a dense block, loads and memory.
 #include "exec/model/block_layer.h"
-#include "exec/model/block_rows.h"
 #include "tests/exec/block_fixture.h"
 
 TEST(experts_have_the_gradients_of_finite_differences)

@@ -1,6 +1,6 @@
 /// Ranks whose clocks count from other moments find the leader's: to within what they say, also
 /// where they drift, and one clock is told as one.
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 #include "exec/run/run.h"
 #include "tests/exec/thread_ranks.h"
 #include "tests/exec/world_group.h"

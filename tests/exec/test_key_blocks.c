@@ -2,7 +2,7 @@
 /// definition, and against what the simulator counts; a block with such lists against finite
 /// differences, a plain reference and the dense block.
 #define BLOCK_FIXTURE_LENGTH 72 // 4 blocks of 16 rows and one of 8
-#include "exec/model/hashed_attention.h"
+#include "exec/model/block_layer.h"
 #include "models/dynamism/hash_attention.h"
 #include "tests/exec/block_fixture.h"
 #include "tests/exec/projections.h"

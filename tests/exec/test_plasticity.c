@@ -1,7 +1,7 @@
 /// When layers freeze: movement, calm and the order front to back, by numbers worked out by hand;
 /// and what a frozen layer still has, computes and sends.
 #include "base/arena.h"
-#include "exec/mechanism/plasticity.h"
+#include "exec/mechanism/mechanisms.h"
 #include "exec/model/layer.h"
 #include "tests/exec/block_fixture.h"
 

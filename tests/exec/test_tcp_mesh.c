@@ -1,6 +1,6 @@
 /// How processes find each other by TCP: here each rank is a thread. Strangers are turned away, and
 /// who does not come is named.
-#include "exec/monotonic_clock.h"
+#include "exec/clock.h"
 #include "exec/transport/tcp_mesh.h"
 #include "tests/test.h"
 

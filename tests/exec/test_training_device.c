@@ -1,6 +1,6 @@
 /// The devices that learn: that packed layers keep their bits, what is
 /// measured, what is refused, and that released ranks hold no memory.
-#include "exec/device/program.h"
+#include "exec/device/device.h"
 #include "exec/stopwatch.h"
 #include "tests/exec/learning_run.h"
 

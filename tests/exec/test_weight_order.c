@@ -1,6 +1,6 @@
 /// The order in which schedules add up gradients: all families do it in ascending microbatches; an
 /// order that does not is refused by name.
-#include "exec/mechanism/weight_order.h"
+#include "exec/device/device.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/cuda/cuda_backend.h"
 #include "exec/model/expert_exchange.h"
 #include "exec/run/execution.h"
 #include "exec/training/training_device.h"

@@ -2,7 +2,6 @@
 /// file is named with its key and value.
 #include "base/text.h"
 #include "models/cost/config.h"
-#include "models/cost/parameters.h"
 #include "tests/test.h"
 #include "tests/test_memory.h"
 

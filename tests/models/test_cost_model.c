@@ -1,8 +1,8 @@
 /// cost_model: both sides of the roofline, a layer's times worked out by hand, what is refused, and
 /// the list of assumptions.
 #include "base/rng.h"
+#include "models/cost/config.h"
 #include "models/cost/cost_model.h"
-#include "models/cost/parameters.h"
 #include "tests/test_memory.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "models/experts/expert_counts.h"
 #include "tests/test_memory.h"
-#include "traces/store/lines.h"
+#include "traces/store/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/// expert_routing: sums, limits and moments of what is drawn, and the busiest rank by hand.
-#include "models/dynamism/expert_routing.h"
+/// Routing of tokens to experts: sums, limits and moments of what is drawn, and the busiest rank by
+/// hand.
+#include "models/dynamism/expert_load.h"
 #include "tests/test.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /// Times of kernels by their shape: worked out by hand where tiles fill the GPU, and how they grow.
+#include "models/cost/config.h"
 #include "models/cost/kernel_time.h"
-#include "models/cost/parameters.h"
 #include "tests/test_memory.h"
 
 /// 100 multiprocessors of 10 FLOP per ns each, 1000 bytes per ns, nothing lost otherwise.

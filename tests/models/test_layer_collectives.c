@@ -1,5 +1,5 @@
 /// layer_collectives: each collective worked out by hand over links of one byte per ns.
-#include "models/cost/layer_collectives.h"
+#include "models/cost/layer_work.h"
 #include "tests/test.h"
 
 static const bool moe[2] = {true, true};

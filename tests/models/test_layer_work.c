@@ -1,8 +1,8 @@
 /// layer_work: counts against formulas worked out by hand and against published figures, and
 /// properties over random models.
 #include "base/rng.h"
+#include "models/cost/config.h"
 #include "models/cost/layer_work.h"
-#include "models/cost/parameters.h"
 #include "tests/test.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "tests/test_memory.h"
 #include "traces/import/import_kineto.h"
-#include "traces/import/nsys.h"
+#include "traces/import/kineto.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

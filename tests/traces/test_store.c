@@ -3,7 +3,6 @@
 /// files and such trouble.
 #include "tests/traces/folder_store.h"
 #include "traces/store/catalog.h"
-#include "traces/store/columns.h"
 #include "traces/store/reader.h"
 #include "traces/store/runs.h"
 #include "traces/store/sql.h"

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "traces/import/annotation.h"
-#include "traces/store/lines.h"
+#include "traces/store/stream.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /// An op of a layer as it is played.
 typedef struct play {

@@ -7,7 +7,6 @@
 #include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /// What a reading of the file is for.

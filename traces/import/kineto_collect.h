@@ -148,9 +148,6 @@ typedef struct kineto_events {
     int64_t last_launch_ns;
 } kineto_events;
 
-/// Marks by begin, outer before inner, then as in the file.
-int kineto_compare_marks(const void *a, const void *b);
-
 /// A mark among those of its thread or process.
 typedef struct kineto_open {
     uint32_t mark;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int kineto_compare_marks(const void *a, const void *b)
+/// Marks by begin, outer before inner, then as in the file.
+static int compare_marks(const void *a, const void *b)
 {
     const kineto_mark *left = a;
     const kineto_mark *right = b;
@@ -422,7 +423,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
                             error_message *err)
 {
     keep_finest(events, recording);
-    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
     for (int kind = KINETO_STEP; kind <= KINETO_PAUSE; kind++) {
         kineto_list_sort(&events->lists[kind], kineto_compare_times);
     }
@@ -432,7 +433,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
     fill_in(events, recording);
     recording->linked_count = link_backward(events);
-    qsort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
+    qsort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
     recording->has_backward = trace_kineto_has_backward(events);
     return number_cells(events, recording, err);
 }

@@ -1,11 +1,10 @@
-#include "traces/import/nsys.h"
+#include "traces/import/kineto.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "traces/import/kineto_collect.h"
 
-#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

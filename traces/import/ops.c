@@ -2,10 +2,9 @@
 
 #include "base/text.h"
 #include "traces/import/json_stream.h"
-#include "traces/store/lines.h"
+#include "traces/store/stream.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "traces/store/columns.h"
 #include "traces/store/op_table.h"
 #include "traces/store/sql.h"
 

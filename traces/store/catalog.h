@@ -6,7 +6,6 @@
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /// All traces, whatever their status, oldest first.

@@ -1,4 +1,4 @@
-#include "traces/store/columns.h"
+#include "traces/store/sql.h"
 
 #include "base/arena.h"
 #include "base/text.h"

@@ -3,7 +3,6 @@
 #include "base/sorter.h"
 #include "traces/store/sql.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@ static const char *const tables[] = {
     " pid_namespace TEXT NOT NULL, pid INTEGER NOT NULL,"
     " start_ticks INTEGER NOT NULL) STRICT;"
     // Traces. A row of loads has the loads of an iteration, a row of ops many ops, as one value
-    // (columns.h).
+    // (columns.c).
     "CREATE TABLE trace("
     " trace_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
     " status TEXT NOT NULL CHECK(status IN('running','complete','interrupted')),"

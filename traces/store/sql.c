@@ -1,7 +1,6 @@
 #include "traces/store/sql.h"
 
 #include "base/text.h"
-#include "traces/store/columns.h"
 
 #include <assert.h>
 #include <errno.h>

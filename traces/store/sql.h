@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/store.h"
+#include "traces/store/writer.h"
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 60000, SQL_COLUMNS_MAX = 32 };
 enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 10 }; // the id reads "DYNM"
 
-/// What columns may hold (columns.h).
+/// What columns may hold (columns.c).
 typedef struct trace_range trace_range;
 
 struct trace_store {
@@ -61,8 +62,8 @@ status sql_query(trace_store *store, sqlite3_stmt **statement, error_message *er
 status sql_get(trace_store *store, int64_t *value, error_message *err, const char *text,
                const char *types, ...);
 
-/// Fetches the next row and checks it (columns.h); resets the statement after the last and on
-/// failure.
+/// Fetches the next row and checks it (columns_check_row); resets the statement after the last and
+/// on failure.
 status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, error_message *err);
 
 /// Begins a batch unless one is open: waits for other writers.
@@ -86,10 +87,6 @@ status sql_write_once(trace_store *store, error_message *err, const char *text, 
 /// The row of this process in the table process, written at the first call: enough to tell later
 /// whether it still runs.
 status sql_process_id(trace_store *store, int64_t *process_id, error_message *err);
-
-/// Defines process_is_dead(host, boot, pid_namespace, pid, start_ticks): true only if the process
-/// is known to be gone. See trace_store_open for what cannot be known.
-status sql_define_process_is_dead(trace_store *store, error_message *err);
 
 /// Checks that the file is a store of this version, with nothing but its tables. An empty file
 /// becomes a store under TRACE_WRITE.
@@ -181,3 +178,45 @@ status sql_put_input(trace_store *store, const char *text, int64_t id, int place
 
 /// Writes the current time, UTC in ISO 8601.
 void sql_now(char out[32]);
+
+// What every column of a store may hold. A store is somebody else's file: whatever a row has
+// beside that is refused when the row is read, whoever reads it.
+
+/// Checks a row by the names of its columns. Columns without a known name are the reader's own.
+///
+/// @param statement has a row
+/// @return STATUS_FORMAT naming file, column, value and limits
+status columns_check_row(trace_store *store, sqlite3_stmt *statement, error_message *err);
+
+/// What a column of this name may hold; NULL: no table has one.
+const trace_range *columns_range(const char *column);
+
+/// Rows of loads and ops as one value of the store: column by column, each number in as few bytes
+/// as its column needs.
+///
+/// A block has, for every column in the order of columns.c: a byte with the width of its numbers in
+/// bytes (the first column's at least 1, so that a block is as long as its rows are many), eight
+/// bytes with the smallest of them, and per row what the row has more than that. Bytes of a number
+/// from the lowest.
+
+/// Columns of a block of loads: layer, microbatch, then the quantities that may not be recorded.
+extern const sql_record block_load_record;
+enum { BLOCK_QUANTITY = 2 }; // the first of those
+
+/// The loads of one iteration. @param loads [count] by layer, then microbatch
+/// @return [*length] bytes; release with free
+unsigned char *block_of_loads(const trace_load *loads, int count, size_t *length);
+
+/// Ops in the order in which they were put. @param ops [count]
+unsigned char *block_of_ops(const trace_op *ops, int count, size_t *length);
+
+/// Reads the blocks of a statement that selects iteration, row_count, loads.
+///
+/// @param loads [*count] out, by layer, then microbatch; release with free
+/// @return STATUS_FORMAT naming file, column, value and limits: what no writer can have put
+status block_read_loads(trace_store *store, sqlite3_stmt *row, trace_load **loads, int *count,
+                        error_message *err);
+
+/// The same of one that selects first_iteration, last_iteration, row_count, ops.
+status block_read_ops(trace_store *store, sqlite3_stmt *row, trace_op **ops, int *count,
+                      error_message *err);

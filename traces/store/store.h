@@ -49,7 +49,7 @@ extern const char *const trace_status_names[TRACE_STATUS_COUNT];
 ///
 /// A store is somebody else's file: one whose schema is not, text by text, that of its version is
 /// STATUS_FORMAT (so are views and triggers), and whatever reads rows returns STATUS_FORMAT where a
-/// column holds what it cannot (columns.h). Names are paths, never URIs.
+/// column holds what it cannot (columns.c). Names are paths, never URIs.
 status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
 
 /// The same of a store that closes with memory.

@@ -4,10 +4,8 @@
 #include "base/sorter.h"
 #include "base/text.h"
 #include "traces/store/catalog.h"
-#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "analysis/converge/verdict/layer_instance.h"
+#include "analysis/converge/verdict/verdict.h"
 
 #include <assert.h>
 #include <gsl/gsl_sort_long.h>

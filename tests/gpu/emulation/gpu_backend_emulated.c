@@ -1,6 +1,6 @@
 #include "tests/gpu/gpu_backend.h"
 
-#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/cuda/cuda_backend.h"
 
 bool gpu_is_small = true;
 

@@ -159,7 +159,7 @@ void exec_cuda_list_live(exec_kernels *, const exec_cuda_lists *, const exec_att
 {
 }
 
-void exec_cuda_fill_blocks(exec_kernel_table *table)
+static void fill_blocks(exec_kernel_table *table)
 {
     table->choose_blocks = [](exec_kernels *kernels, const exec_attention *shape,
                               const exec_block_choice *choice, const float *projection) {
@@ -171,7 +171,7 @@ void exec_cuda_fill_blocks(exec_kernel_table *table)
     };
 }
 
-void exec_cuda_fill_choice(exec_kernel_table *table)
+static void fill_choice(exec_kernel_table *table)
 {
     table->choose_rows = [](exec_kernels *kernels, const exec_chosen *chosen, const float *score) {
         later(kernels, [=, kept = *chosen] { cpu()->table->choose_rows(cpu(), &kept, score); });
@@ -195,7 +195,7 @@ void exec_cuda_fill_choice(exec_kernel_table *table)
     };
 }
 
-void exec_cuda_fill_elements(exec_kernel_table *table)
+static void fill_elements(exec_kernel_table *table)
 {
     table->copy = quick<&exec_kernel_table::copy>::over_rows;
     table->to_values = quick<&exec_kernel_table::to_values>::enqueue;
@@ -207,7 +207,7 @@ void exec_cuda_fill_elements(exec_kernel_table *table)
     table->mask = quick<&exec_kernel_table::mask>::enqueue;
 }
 
-void exec_cuda_fill_groups(exec_kernel_table *table)
+static void fill_groups(exec_kernel_table *table)
 {
     table->group_matmul = [](exec_kernels *kernels, const exec_matmul *shape,
                              const exec_groups *groups, const void *a, const void *b, void *c) {
@@ -217,7 +217,7 @@ void exec_cuda_fill_groups(exec_kernel_table *table)
     };
 }
 
-void exec_cuda_fill_routing(exec_kernel_table *table)
+static void fill_routing(exec_kernel_table *table)
 {
     table->route = [](exec_kernels *kernels, const exec_routing *routing, const float *logits) {
         later(kernels, [=, kept = *routing] { cpu()->table->route(cpu(), &kept, logits); });
@@ -230,7 +230,7 @@ void exec_cuda_fill_routing(exec_kernel_table *table)
     };
 }
 
-void exec_cuda_fill_heads(exec_kernel_table *table)
+static void fill_heads(exec_kernel_table *table)
 {
     table->swiglu = quick<&exec_kernel_table::swiglu>::over_rows;
     table->swiglu_input = quick<&exec_kernel_table::swiglu_input>::over_rows;
@@ -248,7 +248,7 @@ void exec_cuda_fill_heads(exec_kernel_table *table)
     };
 }
 
-void exec_cuda_fill_rows(exec_kernel_table *table)
+static void fill_rows(exec_kernel_table *table)
 {
     table->add_bias = quick<&exec_kernel_table::add_bias>::over_rows;
     table->layer_norm = quick<&exec_kernel_table::layer_norm>::over_rows;
@@ -263,7 +263,7 @@ void exec_cuda_fill_rows(exec_kernel_table *table)
 }
 
 /// The sums ask for scratch memory as the kernels do.
-void exec_cuda_fill_columns(exec_kernel_table *table)
+static void fill_columns(exec_kernel_table *table)
 {
     table->column_sums = [](exec_kernels *kernels, const void *values, int rows, int columns,
                             float *sum) {
@@ -276,8 +276,21 @@ void exec_cuda_fill_columns(exec_kernel_table *table)
     table->embed_weight = quick<&exec_kernel_table::embed_weight>::enqueue;
 }
 
-void exec_cuda_fill_attention(exec_kernel_table *table)
+static void fill_attention(exec_kernel_table *table)
 {
     table->attention = enqueue_attention;
     table->attention_input = enqueue_attention_input;
+}
+
+void exec_cuda_fill_kernels(exec_kernel_table *table)
+{
+    fill_blocks(table);
+    fill_choice(table);
+    fill_elements(table);
+    fill_groups(table);
+    fill_routing(table);
+    fill_heads(table);
+    fill_rows(table);
+    fill_columns(table);
+    fill_attention(table);
 }

@@ -1,6 +1,6 @@
 #include "tests/multigpu/multigpu_ranks.h"
 
-#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/cuda/cuda_backend.h"
 #include "exec/transport/transport_nccl.h"
 #include "tests/gpu/emulation/emulation.h"
 
