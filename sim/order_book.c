@@ -145,7 +145,7 @@ static sim_searched_entry *make_room(sim_order_book *book, const sim_compiled_or
         if (op_count > SIM_SEARCHED_OPS_KEPT) forget(entry);
         if (oldest == NULL || entry->last_use < oldest->last_use) oldest = entry;
     }
-    if (oldest->memory == NULL) oldest->memory = arena_within(book->memory, 1 << 16);
+    if (oldest->memory == NULL) oldest->memory = arena_within(book->memory, 1 << 20);
     forget(oldest);
     return oldest;
 }
