@@ -51,6 +51,13 @@ const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stag
     return order->peak;
 }
 
+sim_order_book *sim_order_book_create(arena *memory)
+{
+    sim_order_book *book = arena_array(memory, 1, sizeof *book);
+    book->memory = memory;
+    return book;
+}
+
 /// The entry of an order that is kept, or NULL.
 static sim_order_entry *find_kept(sim_order_book *book, const sim_order_entry *wanted)
 {

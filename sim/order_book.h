@@ -66,9 +66,9 @@ typedef struct sim_searched_entry {
 } sim_searched_entry;
 
 /// Keeps the orders of fixed schedules, and where there is no room for another forgets them all; of
-/// searched ones those that were asked for last. Zero-initialise all but memory.
+/// searched ones those that were asked for last.
 typedef struct sim_order_book {
-    arena *memory; // that it lives and ends with
+    arena *memory; // that it lives in
     arena *fixed;  // of the entries; NULL: none yet
     sim_order_entry entries[SIM_ORDERS_KEPT];
     int order_count;
@@ -76,6 +76,9 @@ typedef struct sim_order_book {
     sim_searched_entry searched[SIM_SEARCHED_KEPT];
     int64_t search_count;
 } sim_order_book;
+
+/// An empty book, which lives and ends with memory.
+sim_order_book *sim_order_book_create(arena *memory);
 
 /// Finds the order of a fixed schedule, or compiles it.
 ///

@@ -58,8 +58,7 @@ void sim_training_plan_init(sim_training_plan *plan, const bal_training *trainin
     *plan = (sim_training_plan){
         .training = training,
         .family = family,
-        .orders = orders != NULL ? orders : &plan->own_orders,
-        .own_orders = {.memory = memory},
+        .orders = orders != NULL ? orders : sim_order_book_create(memory),
         .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
         .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
         .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),

@@ -136,9 +136,9 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 struct ana_point_worker {
     arena *memory; // of one evaluation
     ana_setup_cache *cache;
-    sim_order_book orders; // of all evaluations: points share schedules
-    bal_peak_book peaks;   // likewise
-    bal_plan_book plans;   // likewise
+    sim_order_book *orders; // of all evaluations: points share schedules
+    bal_peak_book peaks;    // likewise
+    bal_plan_book plans;    // likewise
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -149,7 +149,7 @@ void *ana_point_worker_create(arena *memory)
 {
     ana_point_worker *worker = arena_array(memory, 1, sizeof *worker);
     worker->memory = arena_within(memory, WORKER_BLOCK_BYTES);
-    worker->orders.memory = arena_within(memory, 1 << 16);
+    worker->orders = sim_order_book_create(arena_within(memory, 1 << 16));
     worker->peaks.memory = arena_within(memory, 1 << 16);
     worker->plans.memory = arena_within(memory, 1 << 16);
     worker->cache = ana_setup_cache_create(memory, TRACE_BYTES_MAX);
@@ -251,7 +251,7 @@ static status replay(ana_point_worker *worker, bal_training *training, bal_train
 {
     training->peak_book = &worker->peaks;
     training->plan_book = &worker->plans;
-    return sim_training_replay(training, &worker->orders, worker->memory, result, err);
+    return sim_training_replay(training, worker->orders, worker->memory, result, err);
 }
 
 /// Plays the run as if memory had no end: what is missing is memory if that is played, else layers.
