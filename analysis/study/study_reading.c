@@ -131,7 +131,7 @@ static void value_text(const ana_study_key *key, const void *record, char out[PA
 void ana_study_list_default(ana_study *study, const char *path)
 {
     char text[PATH_BYTES];
-    if (ana_inputs_find(&study->inputs, path) != NULL) return;
+    if (study->inputs.has_names_only || ana_inputs_find(&study->inputs, path) != NULL) return;
     value_text(ana_study_key_find(path), study, text);
     model_assume(&study->inputs, path, MODEL_ORIGIN_ASSUMED, NULL, "%s", text);
 }
@@ -268,7 +268,8 @@ static status read_value(const ana_reading *reading, const ana_study_key *key, j
     }
     TRY(read_plain(reading, key, value, (char *)record + key->offset));
     if ((key->flags & ANA_KEY_UNLISTED) != 0) return STATUS_OK;
-    value_text(key, record, text);
+    text[0] = '\0';
+    if (!reading->study->inputs.has_names_only) value_text(key, record, text);
     return ana_list_given(reading, path, text);
 }
 

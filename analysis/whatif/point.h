@@ -70,7 +70,8 @@ status ana_point_evaluate(ana_point_worker *worker, const char *name, const char
                           const char *changes, const bal_record_sink *sink, ana_point *point,
                           error_message *err);
 
-/// The study of the point evaluated or checked last; NULL if it could not be read.
+/// The study of the point evaluated or checked last; NULL if it could not be read. Of one that was
+/// evaluated the inputs are as ana_study_open_document leaves them.
 const ana_study *ana_point_worker_study(const ana_point_worker *worker);
 
 /// The setup of the point evaluated last, for who explains it; NULL if it could not be opened.
