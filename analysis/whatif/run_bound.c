@@ -31,10 +31,10 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
     const int microbatches = setup->microbatch_count * setup->study->run.round_count;
     ana_contiguous_bound bound = {0};
     arena_reset(scratch);
-    TRY(ana_bound_contiguous(costs, ranks, microbatches, scratch, &bound, err));
+    const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;
+    TRY(ana_bound_contiguous(costs, is_contiguous ? ranks : 0, microbatches, scratch, &bound, err));
     const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
     const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
-    const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;
     *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->run.optimizer_step_ns +
                 (hides_reduction ? 0 : ana_reduction_share_ns(costs, ranks));
     return STATUS_OK;
