@@ -143,6 +143,7 @@ struct ana_point_worker {
     sim_order_book *orders; // of all evaluations: points share schedules
     bal_peak_book peaks;    // likewise
     bal_plan_book plans;    // likewise
+    ana_bound_book bounds;  // likewise
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -172,6 +173,7 @@ void *ana_point_worker_create(arena *memory)
     worker->orders = sim_order_book_create(arena_within(memory, 1 << 16));
     worker->peaks.memory = arena_within(memory, 1 << 16);
     worker->plans.memory = arena_within(memory, 1 << 16);
+    worker->bounds.costs.memory = arena_within(memory, 1 << 14);
     worker->cache = ana_setup_cache_create(memory, TRACE_BYTES_MAX);
     return worker;
 }
@@ -300,6 +302,7 @@ static status replay(ana_point_worker *worker, bal_training *training, bal_train
 {
     training->peak_book = &worker->peaks;
     training->plan_book = &worker->plans;
+    training->skips_bound = true;
     return sim_training_replay(training, worker->orders, worker->memory, result, err);
 }
 
@@ -417,7 +420,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
         return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
     }
     if (!result.fits) return refuse_memory(worker, &result, point, err);
-    TRY(ana_run_bound(setup, row, worker->memory, &bound_ns, err));
+    TRY(ana_run_bound(setup, row, &worker->bounds, worker->memory, &bound_ns, err));
     fill(setup, &result, bound_ns, point);
     return STATUS_OK;
 }
