@@ -51,10 +51,26 @@ const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stag
     return order->peak;
 }
 
+/// Orders of all sizes take turns: an arena that is kept would keep blocks for each.
+static void forget(sim_searched_entry *entry)
+{
+    arena_destroy(entry->memory);
+    *entry = (sim_searched_entry){.memory = NULL};
+}
+
+static void forget_all(void *context)
+{
+    sim_order_book *book = context;
+    for (int index = 0; index < SIM_SEARCHED_KEPT; index++) {
+        forget(&book->searched[index]);
+    }
+}
+
 sim_order_book *sim_order_book_create(arena *memory)
 {
     sim_order_book *book = arena_array(memory, 1, sizeof *book);
     book->memory = memory;
+    arena_own(memory, book, forget_all);
     return book;
 }
 
@@ -131,12 +147,6 @@ static void write_key(const bal_schedule_request *request, text_buffer *key)
     if (has_limit) append_numbers(key, request->memory_limit, (size_t)request->rank_count);
 }
 
-static void forget(sim_searched_entry *entry)
-{
-    if (entry->memory != NULL) arena_reset(entry->memory);
-    *entry = (sim_searched_entry){.memory = entry->memory};
-}
-
 /// Room for another searched order: what was asked for longest ago goes, and all that is not held
 /// where they are large.
 static sim_searched_entry *make_room(sim_order_book *book, const sim_compiled_order *held)
@@ -152,8 +162,8 @@ static sim_searched_entry *make_room(sim_order_book *book, const sim_compiled_or
         if (op_count > SIM_SEARCHED_OPS_KEPT) forget(entry);
         if (oldest == NULL || entry->last_use < oldest->last_use) oldest = entry;
     }
-    if (oldest->memory == NULL) oldest->memory = arena_within(book->memory, 1 << 20);
     forget(oldest);
+    oldest->memory = arena_create(1 << 16);
     return oldest;
 }
 

@@ -46,7 +46,7 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
 const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stage_costs *costs);
 
 enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
-enum { SIM_SEARCHED_KEPT = 4, SIM_SEARCHED_OPS_KEPT = 1 << 20 };
+enum { SIM_SEARCHED_KEPT = 4, SIM_SEARCHED_OPS_KEPT = 1 << 18 };
 
 typedef struct sim_order_entry {
     const bal_schedule_family *family;
@@ -58,8 +58,8 @@ typedef struct sim_order_entry {
 
 /// A searched order.
 typedef struct sim_searched_entry {
-    arena *memory;   // of all below
-    const char *key; // [key_bytes] all that the search looked at; NULL: nothing is kept here
+    arena *memory;   // of all below; NULL where nothing is kept
+    const char *key; // [key_bytes] all that the search looked at; NULL: nothing
     size_t key_bytes;
     int64_t last_use;
     sim_compiled_order compiled;
