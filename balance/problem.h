@@ -61,8 +61,9 @@ struct bal_problem {
     const int *current_owner;        // [layer_count] or NULL: the plan in force where it has
                                      // owners instead; only diffusion-published and -coded
     struct bal_plan_book *plan_book; // exact plans found before; NULL: none is kept
-    const bal_evaluator *evaluator;  // `makespan`, re-packing and, where there is one, `tuned`
-    const bal_diffuser *diffuser;    // `diffusion` only; NULL: the core decides
+    bool skips_bound; // the answer's bound stays -1 where it would be found for itself alone
+    const bal_evaluator *evaluator; // `makespan`, re-packing and, where there is one, `tuned`
+    const bal_diffuser *diffuser;   // `diffusion` only; NULL: the core decides
 };
 
 /// value * (1 + ratio), at most INT64_MAX.

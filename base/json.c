@@ -16,9 +16,19 @@
 
 enum { JSON_FILE_BYTES_MAX = 256 << 20, JSON_PATH_BYTES = 200 };
 
+/// A member that was put into an object, in the place of another or of none.
+typedef struct replacement {
+    cJSON *object;
+    cJSON *put;      // NULL: nothing, the other was only taken out
+    cJSON *replaced; // NULL: there was none
+    cJSON *follower; // of what was replaced; NULL: it was the last
+} replacement;
+
 struct json_document {
     cJSON *root;
     char *name;
+    replacement *replacements; // [replacement_count] since the document was read, in turn
+    size_t replacement_count;
 };
 
 static const cJSON *node_of(json_value value)
@@ -341,6 +351,10 @@ void json_close(json_document *document)
 {
     if (document == NULL) return;
     cJSON_Delete(document->root);
+    for (size_t index = 0; index < document->replacement_count; index++) {
+        cJSON_Delete(document->replacements[index].replaced);
+    }
+    free(document->replacements);
     free(document->name);
     free(document);
 }
@@ -805,20 +819,37 @@ void json_put_string(json_writer *writer, const char *key, const char *value)
     }
 }
 
+/// Puts a member, which is then the object's, at the end of it in place of another with its key.
+///
+/// @param put NULL: the other is only taken out
+static void put_member(json_document *document, cJSON *object, const char *key, cJSON *put)
+{
+    cJSON *replaced = cJSON_GetObjectItemCaseSensitive(object, key);
+    document->replacements = memory_grow(document->replacements, document->replacement_count,
+                                         sizeof *document->replacements);
+    document->replacements[document->replacement_count++] =
+        (replacement){object, put, replaced, replaced != NULL ? replaced->next : NULL};
+    if (replaced != NULL) cJSON_DetachItemViaPointer(object, replaced);
+    if (put != NULL) cJSON_AddItemToObject(object, key, put);
+}
+
 /// The object that holds the last key of a path; key is set to that key.
-static status object_of_path(const char *name, cJSON *root, const char *path, cJSON **object,
+static status object_of_path(json_document *document, const char *path, cJSON **object,
                              const char **key, error_message *err)
 {
-    cJSON *at = root;
+    cJSON *at = document->root;
     const char *dot = NULL;
     for (; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
         char step[JSON_PATH_BYTES];
         snprintf(step, sizeof step, "%.*s", (int)(dot - path), path);
         cJSON *child = cJSON_GetObjectItemCaseSensitive(at, step);
-        if (child == NULL) child = cJSON_AddObjectToObject(at, step);
+        if (child == NULL) {
+            child = cJSON_CreateObject();
+            put_member(document, at, step, child);
+        }
         if (!cJSON_IsObject(child)) {
-            return error_set(err, STATUS_FORMAT, "%s: '%s' is no object to change '%s' in", name,
-                             step, dot + 1);
+            return error_set(err, STATUS_FORMAT, "%s: '%s' is no object to change '%s' in",
+                             document->name, step, dot + 1);
         }
         at = child;
     }
@@ -827,25 +858,54 @@ static status object_of_path(const char *name, cJSON *root, const char *path, cJ
     return STATUS_OK;
 }
 
-static status change_all(const char *name, cJSON *root, const cJSON *changes, error_message *err)
+static status change_all(json_document *document, const cJSON *changes, error_message *err)
 {
-    if (!cJSON_IsObject(root) || !cJSON_IsObject(changes)) {
+    if (!cJSON_IsObject(document->root) || !cJSON_IsObject(changes)) {
         return error_set(err, STATUS_FORMAT, "%s: only an object can be changed, by an object",
-                         name);
+                         document->name);
     }
     for (const cJSON *change = changes->child; change != NULL; change = change->next) {
         cJSON *object = NULL;
         const char *key = NULL;
-        TRY(object_of_path(name, root, change->string, &object, &key, err));
-        cJSON_DeleteItemFromObjectCaseSensitive(object, key);
-        if (cJSON_IsNull(change)) continue;
-        cJSON *copy = cJSON_Duplicate(change, 1);
-        if (!cJSON_AddItemToObject(object, key, copy)) {
-            cJSON_Delete(copy);
-            return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
-        }
+        TRY(object_of_path(document, change->string, &object, &key, err));
+        put_member(document, object, key, cJSON_IsNull(change) ? NULL : cJSON_Duplicate(change, 1));
     }
     return STATUS_OK;
+}
+
+status json_apply(json_document *document, const char *changes, error_message *err)
+{
+    json_document *wanted = NULL;
+    TRY(json_open_bytes("changes", changes, strlen(changes), &wanted, err));
+    const status changed = change_all(document, wanted->root, err);
+    json_close(wanted);
+    return changed;
+}
+
+/// cJSON_InsertItemInArray refuses some places in some versions.
+static void insert_before(cJSON *object, cJSON *follower, cJSON *member)
+{
+    if (follower == NULL) {
+        cJSON_AddItemToArray(object, member); // keeps its key
+        return;
+    }
+    member->next = follower;
+    member->prev = follower->prev;
+    if (follower == object->child) {
+        object->child = member;
+    } else {
+        follower->prev->next = member;
+    }
+    follower->prev = member;
+}
+
+void json_revert(json_document *document)
+{
+    while (document->replacement_count > 0) {
+        const replacement last = document->replacements[--document->replacement_count];
+        if (last.put != NULL) cJSON_Delete(cJSON_DetachItemViaPointer(last.object, last.put));
+        if (last.replaced != NULL) insert_before(last.object, last.follower, last.replaced);
+    }
 }
 
 static void write_scalar(json_writer *writer, const cJSON *node)
@@ -937,11 +997,8 @@ status json_open_changed(const char *name, const char *text, const char *changes
                          json_document **document, error_message *err)
 {
     json_document *opened = NULL;
-    json_document *wanted = NULL;
     TRY(json_open_bytes(name, text, strlen(text), &opened, err));
-    status result = json_open_bytes("changes", changes, strlen(changes), &wanted, err);
-    if (result == STATUS_OK) result = change_all(name, opened->root, wanted->root, err);
-    json_close(wanted);
+    const status result = json_apply(opened, changes, err);
     if (result == STATUS_OK) {
         *document = opened;
     } else {

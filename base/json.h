@@ -139,6 +139,14 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value);
 status json_open_changed(const char *name, const char *text, const char *changes,
                          json_document **document, error_message *err);
 
+/// Changes a document in place, for one that is read with many changes, one after the other.
+///
+/// @return as json_open_changed; what came before the refused change is then changed
+status json_apply(json_document *document, const char *changes, error_message *err);
+
+/// Makes a document as it was before all that json_apply did; values in it are no more.
+void json_revert(json_document *document);
+
 /// The same as text: the changed document is appended, on one line; out is untouched on failure.
 status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
                    error_message *err);

@@ -21,17 +21,23 @@ model_origin_kind model_origin_kind_find(const char *name)
     return (model_origin_kind)text_find(name, names, MODEL_ORIGIN_KIND_COUNT);
 }
 
-void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,
-                       const char *format, va_list arguments)
+static const char *print(arena *memory, const char *format, va_list arguments)
 {
     char first[160]; // most are shorter
     va_list once_more;
     va_copy(once_more, arguments);
     const size_t bytes = (size_t)vsnprintf(first, sizeof first, format, arguments) + 1;
-    char *value = arena_array(list->memory, bytes, 1);
-    memcpy(value, first, bytes < sizeof first ? bytes : sizeof first);
-    if (bytes > sizeof first) vsnprintf(value, bytes, format, once_more);
+    char *text = arena_array(memory, bytes, 1);
+    memcpy(text, first, bytes < sizeof first ? bytes : sizeof first);
+    if (bytes > sizeof first) vsnprintf(text, bytes, format, once_more);
     va_end(once_more);
+    return text;
+}
+
+void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,
+                       const char *format, va_list arguments)
+{
+    const char *value = list->has_names_only ? "" : print(list->memory, format, arguments);
     list->rows = arena_grow(list->memory, list->rows, (size_t)list->count, sizeof *list->rows);
     list->rows[list->count++] = (model_assumption){name, value, origin};
 }

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 typedef enum model_origin_kind {
     MODEL_ORIGIN_GIVEN,    ///< said by the user: a file, an option
@@ -38,6 +39,7 @@ typedef struct model_assumption_list {
     arena *memory;
     model_assumption *rows; // [count] carved from memory
     int count;
+    bool has_names_only; // nobody will read the values, which stay ""
 } model_assumption_list;
 
 /// Adds an input.

@@ -1,5 +1,5 @@
-/// The compiled orders of fixed schedules, each compiled once for every number of ranks and
-/// microbatches; searched ones are compiled for every plan, and not kept.
+/// Compiled orders: those of fixed schedules, each compiled once for every number of ranks and
+/// microbatches, and the last few that were searched.
 #pragma once
 
 #include "balance/schedule/schedule.h"
@@ -46,6 +46,7 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
 const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stage_costs *costs);
 
 enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
+enum { SIM_SEARCHED_KEPT = 4, SIM_SEARCHED_OPS_KEPT = 1 << 18 };
 
 typedef struct sim_order_entry {
     const bal_schedule_family *family;
@@ -55,14 +56,29 @@ typedef struct sim_order_entry {
     sim_compiled_order compiled;
 } sim_order_entry;
 
-/// Keeps the orders of fixed schedules, and where there is no room for another forgets them all.
-/// Zero-initialise all but memory.
+/// A searched order.
+typedef struct sim_searched_entry {
+    arena *memory;   // of all below; NULL where nothing is kept
+    const char *key; // [key_bytes] all that the search looked at; NULL: nothing
+    size_t key_bytes;
+    int64_t last_use;
+    sim_compiled_order compiled;
+} sim_searched_entry;
+
+/// Keeps the orders of fixed schedules, and where there is no room for another forgets them all; of
+/// searched ones those that were asked for last.
 typedef struct sim_order_book {
-    arena *memory; // of the entries, and of nothing else
+    arena *memory; // that it lives in
+    arena *fixed;  // of the entries; NULL: none yet
     sim_order_entry entries[SIM_ORDERS_KEPT];
     int order_count;
     int64_t op_count; // of all entries
+    sim_searched_entry searched[SIM_SEARCHED_KEPT];
+    int64_t search_count;
 } sim_order_book;
+
+/// An empty book, which lives and ends with memory.
+sim_order_book *sim_order_book_create(arena *memory);
 
 /// Finds the order of a fixed schedule, or compiles it.
 ///
@@ -71,3 +87,13 @@ typedef struct sim_order_book {
 /// @return as sim_compiled_order_build
 status sim_order_book_find(sim_order_book *book, const bal_schedule_request *request,
                            sim_compiled_order **out, error_message *err);
+
+/// The same of a searched schedule. Runs that differ in what a search does not look at, or try a
+/// plan before they take it, search once.
+///
+/// @param request that does not count ops
+/// @param held    an order of this book that must stay; NULL: none need
+/// @param out     borrowed until the next call that does not hold it
+status sim_order_book_search(sim_order_book *book, const bal_schedule_request *request,
+                             const sim_compiled_order *held, sim_compiled_order **out,
+                             error_message *err);

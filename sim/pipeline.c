@@ -11,6 +11,14 @@ void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summar
     };
 }
 
+void sim_summary_ask_stage_ends(const sim_order *order, arena *memory, sim_summary *summary)
+{
+    const size_t stages = (size_t)order->costs.stage_count;
+    int64_t *times = arena_array(memory, stages + 2 * OP_KIND_COUNT * stages, sizeof *times);
+    summary->stage_end_ns = times;
+    summary->row_end_ns = times + stages;
+}
+
 void sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline)
 {
     const size_t ops = (size_t)schedule->first_op[schedule->rank_count];
@@ -40,10 +48,17 @@ static inline void fetch_ahead(const int64_t *op_ns)
     __builtin_prefetch((const void *)((uintptr_t)op_ns + LINE_BYTES));
 }
 
-/// The recurrence. begin_ns and end_ns are both NULL if only clocks and messages are wanted; the
-/// callers pass constants, so that each gets its own loop.
+/// What is kept of ops beside clocks and messages; NULL: nothing.
+typedef struct op_times {
+    int64_t *restrict begin_ns;   // [op_count] of all, with
+    int64_t *restrict end_ns;     // [op_count]
+    int64_t *restrict row_end_ns; // [row_count] of the last of each row
+} op_times;
+
+/// The recurrence. The callers pass constants, and times whose NULLs are, so that each gets its own
+/// loop.
 static inline void play_steps(sim_order *order, bool has_columns, bool has_delays, bool fetches,
-                              int64_t *restrict begin_ns, int64_t *restrict end_ns)
+                              op_times kept)
 {
     const sim_step *restrict next = order->steps;
     const sim_step *const stop = next + order->step_count;
@@ -66,37 +81,39 @@ static inline void play_steps(sim_order *order, bool has_columns, bool has_delay
         if (fetches) fetch_ahead(op_ns);
         clock->free_ns = end;
         arrival_ns[sim_step_send(step)] = end + rows[row].transfer_ns + delay;
-        if (begin_ns != NULL && row < joint_first) {
-            begin_ns[clock->op] = begin;
-            end_ns[clock->op] = end;
+        if (kept.row_end_ns != NULL) kept.row_end_ns[row] = end;
+        if (kept.begin_ns != NULL && row < joint_first) {
+            kept.begin_ns[clock->op] = begin;
+            kept.end_ns[clock->op] = end;
             clock->op++;
         }
     }
 }
 
 static inline void play(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
-                        int64_t *begin_ns, int64_t *end_ns)
+                        op_times kept)
 {
     enum { CACHED_BYTES = 4 << 20 }; // costs that the processor keeps nearby
     const bool has_columns = costs->microbatch_count > 1;
     const int64_t bytes =
-        (int64_t)3 * costs->stage_count * costs->microbatch_count * (int)sizeof *begin_ns;
+        (int64_t)3 * costs->stage_count * costs->microbatch_count * (int)sizeof *kept.end_ns;
     prepare(order, costs, start_ns);
     if (costs->message_delay_ns != NULL) {
-        play_steps(order, has_columns, true, false, begin_ns, end_ns);
+        play_steps(order, has_columns, true, false, kept);
     } else if (!has_columns) {
-        play_steps(order, false, false, false, begin_ns, end_ns);
+        play_steps(order, false, false, false, kept);
     } else if (bytes <= CACHED_BYTES) {
-        play_steps(order, true, false, false, begin_ns, end_ns);
+        play_steps(order, true, false, false, kept);
     } else {
-        play_steps(order, true, false, true, begin_ns, end_ns);
+        play_steps(order, true, false, true, kept);
     }
 }
 
 void sim_order_play(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
                     bal_timeline *timeline)
 {
-    play(order, costs, start_ns, timeline->begin_ns, timeline->end_ns);
+    play(order, costs, start_ns,
+         (op_times){.begin_ns = timeline->begin_ns, .end_ns = timeline->end_ns});
 }
 
 /// Sum of all ops of a stage; no order changes it.
@@ -149,9 +166,25 @@ static void summarise(const sim_order *order, const bal_stage_costs *costs, cons
     summary->makespan_ns = last_ns - first_ns;
 }
 
+/// Of rows without ops the end is 0.
+static void find_stage_ends(const sim_order *order, sim_summary *summary)
+{
+    const int stages = order->costs.stage_count;
+    for (int stage = 0; stage < stages; stage++) {
+        const int64_t weight_ns = summary->row_end_ns[OP_BACKWARD_WEIGHT * stages + stage];
+        const int64_t whole_ns = summary->row_end_ns[OP_BACKWARD * stages + stage];
+        summary->stage_end_ns[stage] = weight_ns > whole_ns ? weight_ns : whole_ns;
+    }
+}
+
 void sim_order_summarise(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns,
                          sim_summary *summary)
 {
-    play(order, costs, start_ns, NULL, NULL);
+    if (summary->stage_end_ns == NULL) {
+        play(order, costs, start_ns, (op_times){.row_end_ns = NULL});
+    } else {
+        play(order, costs, start_ns, (op_times){.row_end_ns = summary->row_end_ns});
+        find_stage_ends(order, summary);
+    }
     summarise(order, costs, start_ns, summary);
 }

@@ -92,10 +92,14 @@ typedef struct sim_summary {
     int64_t *busy_ns;        // [rank_count] sum of its op times
     int64_t *first_begin_ns; // [rank_count]
     int64_t *last_end_ns;    // [rank_count]
+    int64_t *stage_end_ns;   // [stage_count] of its last W or BW; NULL: not asked for
+    int64_t *row_end_ns;     // scratch of it: of the last op of every row of costs
 } sim_summary;
 
-/// Carves the arrays of a summary or of a timeline for order from memory.
+/// Carves the arrays of a summary or of a timeline for order from memory; those of a summary that
+/// tell the ends of stages apart, for who asks for them.
 void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary);
+void sim_summary_ask_stage_ends(const sim_order *order, arena *memory, sim_summary *summary);
 void sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline);
 
 /// Plays one iteration and keeps begin and end of every op.

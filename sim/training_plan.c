@@ -6,36 +6,21 @@
 
 #include <string.h>
 
-/// Searches the order of a partition from what its stages cost.
-static status search_order(const sim_training_plan *plan, const bal_placed_partition *placed,
-                           int microbatch_count, const bal_layer_costs *layers, arena *memory,
-                           sim_compiled_order *order, error_message *err)
-{
-    bal_schedule_request request;
-    TRY(bal_training_order_request(plan->training, placed, layers, microbatch_count, memory,
-                                   &request, err));
-    return sim_compiled_order_build(&request, memory, order, err);
-}
-
-/// Looks the order of a partition up that costs do not change.
+/// The order of a partition: looked up, or of a searched schedule searched from what its stages
+/// cost.
+///
+/// @param held of a searched schedule: an order that must stay; NULL: none need
 static status find_order(sim_training_plan *plan, const bal_placed_partition *placed,
-                         int microbatch_count, sim_compiled_order **order, error_message *err)
+                         int microbatch_count, const bal_layer_costs *layers,
+                         const sim_compiled_order *held, sim_compiled_order **order,
+                         error_message *err)
 {
     bal_schedule_request request;
-    TRY(bal_training_order_request(plan->training, placed, NULL, microbatch_count,
+    TRY(bal_training_order_request(plan->training, placed, layers, microbatch_count,
                                    plan->trial_memory, &request, err));
-    return sim_order_book_find(plan->orders, &request, order, err);
-}
-
-/// The order that a partition would have.
-static status trial_order(sim_training_plan *plan, const bal_placed_partition *placed,
-                          int microbatch_count, const bal_layer_costs *layers,
-                          sim_compiled_order **order, error_message *err)
-{
-    if (!plan->family->is_searched) return find_order(plan, placed, microbatch_count, order, err);
-    sim_compiled_order *searched = arena_array(plan->trial_memory, 1, sizeof *searched);
-    *order = searched;
-    return search_order(plan, placed, microbatch_count, layers, plan->trial_memory, searched, err);
+    return plan->family->is_searched
+               ? sim_order_book_search(plan->orders, &request, held, order, err)
+               : sim_order_book_find(plan->orders, &request, order, err);
 }
 
 static status predict(void *context, const bal_layer_costs *layers,
@@ -47,7 +32,7 @@ static status predict(void *context, const bal_layer_costs *layers,
     sim_compiled_order *order = NULL;
     sim_play play;
     arena_reset(plan->trial_memory);
-    TRY(trial_order(plan, placed, microbatch_count, layers, &order, err));
+    TRY(find_order(plan, placed, microbatch_count, layers, plan->searched, &order, err));
     const sim_play_request request = {
         .played = {.plan = placed,
                    .replicas = layers,
@@ -73,13 +58,11 @@ void sim_training_plan_init(sim_training_plan *plan, const bal_training *trainin
     *plan = (sim_training_plan){
         .training = training,
         .family = family,
-        .orders = orders != NULL ? orders : &plan->own_orders,
-        .own_orders = {.memory = arena_within(memory, 1 << 16)},
+        .orders = orders != NULL ? orders : sim_order_book_create(memory),
         .first_layer = arena_array(memory, ranks * (size_t)chunks + 1, sizeof *plan->first_layer),
         .machine_rank = arena_array(memory, ranks, sizeof *plan->machine_rank),
         .rank_of_layer = arena_array(memory, layers, sizeof *plan->rank_of_layer),
         .batch = {training->microbatch_count, training->microbatch_count},
-        .searched_memory = arena_within(memory, 1 << 18),
         .trial_memory = arena_within(memory, 1 << 18),
         .evaluator = {plan, predict},
     };
@@ -133,19 +116,18 @@ status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *deci
     }
     take_partition(plan, &decision->plan);
     if (!plan->family->is_searched) return STATUS_OK;
-    arena_reset(plan->searched_memory);
-    return search_order(plan, &plan->placed, plan->batch.played_count, layers,
-                        plan->searched_memory, &plan->searched, err);
+    return find_order(plan, &plan->placed, plan->batch.played_count, layers, NULL, &plan->searched,
+                      err);
 }
 
 status sim_training_plan_order(sim_training_plan *plan, sim_compiled_order **order,
                                error_message *err)
 {
     if (plan->family->is_searched) {
-        *order = &plan->searched;
+        *order = plan->searched;
         return STATUS_OK;
     }
-    return find_order(plan, &plan->placed, plan->batch.played_count, order, err);
+    return find_order(plan, &plan->placed, plan->batch.played_count, NULL, NULL, order, err);
 }
 
 sim_gpu_use sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,

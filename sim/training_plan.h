@@ -50,10 +50,8 @@ typedef struct sim_training_plan {
     int *rank_of_layer;          // [layer_count] of the machine, under either
     bal_batch batch;
     sim_gpu_use gpus;
-    sim_order_book *orders; // of fixed schedules: the caller's, or own_orders
-    sim_order_book own_orders;
-    sim_compiled_order searched; // the order in force of a searched one
-    arena *searched_memory;
+    sim_order_book *orders;       // the caller's, or one of its own
+    sim_compiled_order *searched; // the order in force of a searched schedule
     arena *trial_memory;
     bal_evaluator evaluator; // plays one replica of D, as if there were no further ones: the
                              // pipeline and the exposed reduction

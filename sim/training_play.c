@@ -11,10 +11,10 @@
 /// What is only needed while the replicas are played.
 typedef struct play_scratch {
     sim_summary summary;
-    bal_timeline timeline;   // only where chunks end before their rank does, or of dispatch
+    bal_timeline timeline;   // of dispatch
     sim_network *networks;   // [replica_count]; NULL: the static engine plays
     sim_dispatch *dispatch;  // of the order, with the network of the replica at hand
-    int64_t *stage_end_ns;   // [stage_count]
+    int64_t *stage_end_ns;   // [stage_count] of dispatch
     int64_t *begin_ns;       // [rank_count] of a round
     int64_t *first_begin_ns; // [rank_count] of the first round
     int64_t *busy_ns;        // [rank_count] of all rounds
@@ -40,24 +40,21 @@ static void allocate(const sim_play_request *request, bool needs_stage_ends, are
         scratch->networks =
             arena_array(memory, (size_t)request->played.replica_count, sizeof *scratch->networks);
     } else if (needs_stage_ends && request->played.plan->chunk_count > 1) {
-        sim_timeline_init(&request->order->schedule, memory, &scratch->timeline);
+        // Else the last op of a rank makes the gradients of its stage.
+        sim_summary_ask_stage_ends(&request->order->order, memory, &scratch->summary);
     }
 }
 
 /// When the last gradients of every stage are there.
-static void find_stage_ends(const sim_play_request *request, const bal_stage_costs *stages,
-                            play_scratch *scratch)
+static const int64_t *stage_ends(const sim_play_request *request, const play_scratch *scratch)
 {
-    sim_compiled_order *order = request->order;
-    if (request->played.plan->chunk_count > 1 && scratch->networks == NULL) {
-        sim_order_play(&order->order, stages, scratch->begin_ns, &scratch->timeline);
-    }
-    for (int stage = 0; stage < stages->stage_count; stage++) {
+    if (request->played.plan->chunk_count == 1) return scratch->summary.last_end_ns;
+    if (scratch->networks == NULL) return scratch->summary.stage_end_ns;
+    for (int stage = 0; stage < bal_placed_stage_count(request->played.plan); stage++) {
         scratch->stage_end_ns[stage] =
-            request->played.plan->chunk_count > 1
-                ? scratch->timeline.end_ns[order->last_backward[stage]]
-                : scratch->summary.last_end_ns[stage]; // the last op of a rank makes gradients
+            scratch->timeline.end_ns[request->order->last_backward[stage]];
     }
+    return scratch->stage_end_ns;
 }
 
 /// What the stages of a replica cost in every round.
@@ -140,17 +137,15 @@ static status play_replica(const sim_play_request *request, int replica, arena *
                            error_message *err)
 {
     const bal_played_plan *played = &request->played;
-    const int last = round_count_of(request) - 1;
     TRY(fill_stages(request, replica, memory, stages, scratch, err));
     TRY(play_rounds(request, replica, stages, scratch, err));
-    if (bal_iteration_needs_stage_ends(played, &play->times)) {
-        find_stage_ends(request, &stages[last * request->played.replica_count + replica], scratch);
-    }
     const bal_replica_times times = {
         .first_begin_ns = scratch->first_begin_ns,
         .last_end_ns = scratch->summary.last_end_ns,
         .busy_ns = scratch->busy_ns,
-        .stage_end_ns = scratch->stage_end_ns,
+        .stage_end_ns = bal_iteration_needs_stage_ends(played, &play->times)
+                            ? stage_ends(request, scratch)
+                            : NULL,
     };
     return bal_iteration_add(played, replica, &times, &play->times, err);
 }

@@ -243,7 +243,7 @@ static status put(replay *state, bal_training_iteration *record)
 {
     const bal_record_sink *sink = &state->training->sink;
     if (state->plan.owner == NULL && state->plan.family->is_searched) {
-        record->searched = &state->plan.searched.schedule;
+        record->searched = &state->plan.searched->schedule;
     }
     if (state->plan.owner == NULL && sink->wants_timeline != NULL &&
         sink->wants_timeline(sink->context, record->iteration)) {

@@ -181,6 +181,7 @@ int64_t ana_reduction_share_ns(const bal_layer_costs *costs, int rank_count);
 /// and the reduction of gradients cost nothing.
 ///
 /// @param costs            columns are cycled through where there are fewer than microbatches
+/// @param rank_count       0: the makespan is not asked for
 /// @param microbatch_count M >= 1
 /// @param memory           for scratch
 /// @return STATUS_INVALID if the work does not fit int64

@@ -30,7 +30,16 @@ static status sum_layer(const bal_layer_costs *costs, int layer, int microbatch_
     int64_t shortest_input = INT64_MAX;
     int64_t chain = sums->chain[layer];
     int64_t work = sums->work[layer];
-    for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
+    const int64_t longest = larger(larger(forward[0], input[0]), weight[0]);
+    int begin = 0;
+    if (costs->microbatch_count == 1 && longest <= (INT64_MAX / 4 - work) / 3 / microbatch_count) {
+        shortest_forward = forward[0];
+        shortest_input = input[0];
+        chain += (forward[0] + input[0]) * microbatch_count;
+        work += (forward[0] + input[0] + weight[0]) * microbatch_count;
+        begin = microbatch_count; // all are done
+    }
+    for (int microbatch = begin; microbatch < microbatch_count; microbatch++) {
         const int column = microbatch % costs->microbatch_count;
         const int64_t limit = (INT64_MAX / 4 - work) / 3;
         if (forward[column] > limit || input[column] > limit || weight[column] > limit) {

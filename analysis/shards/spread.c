@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_MAX = 65536 };
+enum { WINDOW_MAX = 65536, CLAIMS_MIN = 32 };
 
 /// A result that waits to be put.
 typedef struct slot {
@@ -31,7 +31,14 @@ typedef struct pool {
     error_message why; // end is not the last: code and message of the item there
     slot *slots;       // [window] the result of n at n % window
     int64_t window;
+    int64_t together; // that a thread claims at a time
 } pool;
+
+/// What a thread has claimed and not begun.
+typedef struct claim {
+    int64_t next;
+    int64_t end;
+} claim;
 
 static int64_t item_of(const pool *all, int64_t n)
 {
@@ -63,18 +70,30 @@ static void end_at(pool *all, int64_t n, status code, const error_message *why)
     pthread_cond_broadcast(&all->moved);
 }
 
+/// Whether some of what is to be claimed has no slot. With the lock.
+static bool is_full(const pool *all)
+{
+    return all->claimed + all->together > all->put + all->window;
+}
+
 /// The next item, or -1 where none is left; waits while the window is full. With the lock.
-static int64_t claim_item(pool *all)
+static int64_t claim_item(pool *all, claim *own)
 {
     const atomic_bool *interrupt = all->spread->interrupt;
-    while (all->claimed < all->end && all->claimed >= all->put + all->window) {
-        pthread_cond_wait(&all->moved, &all->lock);
+    if (own->next == own->end) {
+        while (all->claimed < all->end && is_full(all)) {
+            pthread_cond_wait(&all->moved, &all->lock);
+        }
+        const int64_t left = all->item_count - all->claimed;
+        own->next = all->claimed;
+        all->claimed += left < all->together ? left : all->together;
+        own->end = all->claimed;
     }
     if (interrupt != NULL && atomic_load(interrupt)) {
         const error_message why = {.message = "interrupted"};
-        end_at(all, all->claimed, STATUS_BACKEND, &why);
+        end_at(all, own->next, STATUS_BACKEND, &why);
     }
-    return all->claimed < all->end ? all->claimed++ : -1;
+    return own->next < all->end ? own->next++ : -1;
 }
 
 /// Does an item. With the lock, which is released meanwhile.
@@ -112,7 +131,7 @@ static status put_result(pool *all, const text_buffer *result, bool is_kept, err
 static void put_results(pool *all)
 {
     error_message err = {0};
-    const bool was_full = all->claimed >= all->put + all->window;
+    const bool was_full = is_full(all);
     while (all->put < all->end && slot_of(all, all->put)->is_there) {
         slot *next = slot_of(all, all->put);
         next->is_there = false;
@@ -130,7 +149,8 @@ static void *work(void *context)
     void *worker = all->items->begin_worker(memory);
     text_buffer result = {0};
     pthread_mutex_lock(&all->lock);
-    for (int64_t n = claim_item(all); n >= 0; n = claim_item(all)) {
+    claim own = {0, 0};
+    for (int64_t n = claim_item(all, &own); n >= 0; n = claim_item(all, &own)) {
         do_item(all, worker, n, &result);
         put_results(all);
     }
@@ -171,6 +191,15 @@ static status recall_item(void *context, int64_t item, const char *bytes, size_t
     return code;
 }
 
+/// How many items a thread claims at a time: as many as share work, if that keeps all threads busy
+/// to the end.
+static int64_t together(const pool *all)
+{
+    const int64_t fair = (all->end - all->put) / (CLAIMS_MIN * (int64_t)all->spread->thread_count);
+    const int64_t wanted = all->items->together < fair ? all->items->together : fair;
+    return wanted > 1 ? wanted : 1;
+}
+
 static status do_all(pool *all, error_message *err)
 {
     const ana_spread *spread = all->spread;
@@ -181,6 +210,7 @@ static status do_all(pool *all, error_message *err)
     }
     all->window = all->end < WINDOW_MAX ? all->end : WINDOW_MAX;
     if (all->window == 0) return STATUS_OK;
+    all->together = together(all);
     all->slots = memory_array((size_t)all->window, sizeof *all->slots);
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->moved, NULL);

@@ -22,6 +22,8 @@ enum { ANA_SHARDS_MAX = 1 << 20 };
 /// What is to be done. The functions come with the context, which all threads share.
 typedef struct ana_items {
     int64_t count;
+    int64_t together; // so many neighbours share what a worker keeps: it does them one after the
+                      // other where there are enough; 0 or 1: none do
     void *context;
     /// Makes a worker's own state (caches), on its thread. @param memory that ends with the worker
     void *(*begin_worker)(arena *memory);

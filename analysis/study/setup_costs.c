@@ -17,6 +17,7 @@ enum {
 static void add_model_inputs(const ana_setup *setup, const model_costs *costs)
 {
     model_assumption_list *inputs = &setup->study->inputs;
+    if (inputs->has_names_only) return; // and nobody asks for these
     for (int input = 0; input < costs->assumption_count; input++) {
         const model_assumption *assumption = &costs->assumptions[input];
         char given[128];

@@ -68,10 +68,9 @@ static status read_whole(const ana_reading *reading, const char *trace_path)
     return check_costs(study, reading->err);
 }
 
-/// Reads a document, which closes with memory.
-static status read_document(const char *path, const char *text, json_document *document,
-                            const char *trace_path, arena *memory, ana_study *study,
-                            error_message *err)
+/// Makes a study of which nothing has been read.
+static void begin(const char *path, const char *text, json_value root, arena *memory,
+                  ana_study *study)
 {
     *study = (ana_study){
         .path = path,
@@ -79,9 +78,17 @@ static status read_document(const char *path, const char *text, json_document *d
         .text = text,
         .repack = {.options = bal_repack_options_default()},
         .inputs = {.memory = memory},
-        .root = json_keep(document, memory),
+        .root = root,
     };
     ana_study_keys_init("", study);
+}
+
+/// Reads a document, which closes with memory.
+static status read_document(const char *path, const char *text, json_document *document,
+                            const char *trace_path, arena *memory, ana_study *study,
+                            error_message *err)
+{
+    begin(path, text, json_keep(document, memory), memory, study);
     const ana_reading reading = {study, memory, json_member(study->root, "sources"), err};
     return read_whole(&reading, trace_path);
 }
@@ -105,4 +112,13 @@ status ana_study_open_text(const char *name, const char *text, const char *chang
     TRY(json_open_changed(name, text, changes, &document, err));
     return read_document(arena_string(memory, name), arena_string(memory, text), document, NULL,
                          memory, study, err);
+}
+
+status ana_study_open_document(const char *name, json_document *document, arena *memory,
+                               ana_study *study, error_message *err)
+{
+    begin(name, "", json_root(document), memory, study);
+    study->inputs.has_names_only = true;
+    const ana_reading reading = {study, memory, json_member(study->root, "sources"), err};
+    return read_whole(&reading, NULL);
 }

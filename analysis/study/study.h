@@ -157,3 +157,10 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
 /// @param changes of the text, as json_open_changed takes them; "{}": none
 status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
                            ana_study *study, error_message *err);
+
+/// As ana_study_open, of a document that was read, for who plays many studies and lists the inputs
+/// of none: of those that the study gives only names are kept, and defaults are left out.
+///
+/// @param document borrowed as long as the study is used, whose text stays ""
+status ana_study_open_document(const char *name, json_document *document, arena *memory,
+                               ana_study *study, error_message *err);

@@ -19,6 +19,7 @@ enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120 };
 static status origin_of(const ana_reading *reading, const char *path, model_origin_kind *origin)
 {
     *origin = MODEL_ORIGIN_GIVEN;
+    if (json_is_missing(reading->sources)) return STATUS_OK;
     char prefix[160];
     snprintf(prefix, sizeof prefix, "%s", path);
     json_value named = json_member(reading->sources, prefix);

@@ -131,7 +131,7 @@ static void value_text(const ana_study_key *key, const void *record, char out[PA
 void ana_study_list_default(ana_study *study, const char *path)
 {
     char text[PATH_BYTES];
-    if (ana_inputs_find(&study->inputs, path) != NULL) return;
+    if (study->inputs.has_names_only || ana_inputs_find(&study->inputs, path) != NULL) return;
     value_text(ana_study_key_find(path), study, text);
     model_assume(&study->inputs, path, MODEL_ORIGIN_ASSUMED, NULL, "%s", text);
 }
@@ -268,7 +268,8 @@ static status read_value(const ana_reading *reading, const ana_study_key *key, j
     }
     TRY(read_plain(reading, key, value, (char *)record + key->offset));
     if ((key->flags & ANA_KEY_UNLISTED) != 0) return STATUS_OK;
-    value_text(key, record, text);
+    text[0] = '\0';
+    if (!reading->study->inputs.has_names_only) value_text(key, record, text);
     return ana_list_given(reading, path, text);
 }
 
@@ -283,23 +284,51 @@ static void join(char place[PATH_BYTES], const char *path, const char *name)
     place[length + rest] = '\0';
 }
 
-/// Refuses unknown keys, and that needed ones are missing.
-static status check_keys(const ana_reading *reading, json_value object, const char *section,
-                         const ana_study_key *keys, int count)
-{
+/// The keys directly below a section, and what an object has for each.
+typedef struct children {
+    const ana_study_key *keys[CHILDREN_MAX];
     const char *names[CHILDREN_MAX];
-    int name_count = 0;
-    for (int key = 0; key < count; key++) {
-        const char *name = name_below(&keys[key], section);
-        if (name != NULL) names[name_count++] = name;
+    json_value values[CHILDREN_MAX];
+    int count;
+} children;
+
+/// The child of a name, or -1. Most differ in the first letter.
+static int find_child(const children *all, const char *name)
+{
+    for (int child = 0; child < all->count; child++) {
+        if (all->names[child][0] == name[0] && strcmp(all->names[child], name) == 0) return child;
     }
-    TRY(json_check_keys(object, names, name_count, reading->err));
+    return -1;
+}
+
+/// Matches members and keys; refuses unknown keys, and that needed ones are missing.
+static status match_keys(const ana_reading *reading, json_value object, const char *section,
+                         children *all)
+{
+    int count = 0;
+    const ana_study_key *keys = keys_below(section, &count);
+    all->count = 0;
     for (int key = 0; key < count; key++) {
         const char *name = name_below(&keys[key], section);
-        const unsigned flags = keys[key].flags & (ANA_KEY_NEEDED | ANA_KEY_ALWAYS);
-        if (name == NULL || flags != ANA_KEY_NEEDED) continue;
-        if (!json_is_missing(json_member(object, name))) continue;
-        return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing", name);
+        if (name == NULL) continue;
+        all->keys[all->count] = &keys[key];
+        all->names[all->count] = name;
+        all->values[all->count++] =
+            (json_value){.document = object.document, .key = name, .parent = object.node};
+    }
+    bool is_known = json_is_object(object);
+    json_value member = is_known ? json_element(object, 0) : object;
+    for (; is_known && member.node != NULL; member = json_next(member)) {
+        const int child = find_child(all, json_key(member));
+        is_known = child >= 0;
+        if (is_known) all->values[child] = member;
+    }
+    if (!is_known) return json_check_keys(object, all->names, all->count, reading->err);
+    for (int child = 0; child < all->count; child++) {
+        const unsigned flags = all->keys[child]->flags & (ANA_KEY_NEEDED | ANA_KEY_ALWAYS);
+        if (flags != ANA_KEY_NEEDED || !json_is_missing(all->values[child])) continue;
+        return json_error(object, STATUS_FORMAT, reading->err, "'%s' is missing",
+                          all->names[child]);
     }
     return STATUS_OK;
 }
@@ -307,18 +336,17 @@ static status check_keys(const ana_reading *reading, json_value object, const ch
 status ana_read_keys(const ana_reading *reading, json_value object, const char *section,
                      const char *path, void *record)
 {
-    int count = 0;
-    const ana_study_key *keys = keys_below(section, &count);
-    TRY(check_keys(reading, object, section, keys, count));
-    for (int key = 0; key < count; key++) {
-        const char *name = name_below(&keys[key], section);
-        if (name == NULL || (keys[key].flags & ANA_KEY_LATE) != 0) continue;
-        if ((keys[key].flags & ANA_KEY_WITH_SECTION) != 0) put_default(&keys[key], record);
-        const json_value value = json_member(object, name);
+    children all;
+    TRY(match_keys(reading, object, section, &all));
+    for (int child = 0; child < all.count; child++) {
+        const ana_study_key *key = all.keys[child];
+        if ((key->flags & ANA_KEY_LATE) != 0) continue;
+        if ((key->flags & ANA_KEY_WITH_SECTION) != 0) put_default(key, record);
+        const json_value value = all.values[child];
         char place[PATH_BYTES];
-        if (json_is_missing(value) && (keys[key].flags & ANA_KEY_ALWAYS) == 0) continue;
-        join(place, path, name);
-        TRY(read_value(reading, &keys[key], value, place, record));
+        if (json_is_missing(value) && (key->flags & ANA_KEY_ALWAYS) == 0) continue;
+        join(place, path, all.names[child]);
+        TRY(read_value(reading, key, value, place, record));
     }
     return STATUS_OK;
 }

@@ -10,6 +10,7 @@
 #include <gsl/gsl_cdf.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
@@ -124,11 +125,15 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 };
 
 struct ana_point_worker {
-    arena *memory; // of one evaluation
+    arena *memory;       // of one evaluation
+    json_document *base; // of the study evaluated last, with its changes; NULL: none
+    char *base_text;
+    char *base_name;
     ana_setup_cache *cache;
-    sim_order_book orders; // of all evaluations: points share schedules
-    bal_peak_book peaks;   // likewise
-    bal_plan_book plans;   // likewise
+    sim_order_book *orders; // of all evaluations: points share schedules
+    bal_peak_book peaks;    // likewise
+    bal_plan_book plans;    // likewise
+    ana_bound_book bounds;  // likewise
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -139,13 +144,30 @@ struct ana_point_worker {
     bal_schedule order;       // of it
 };
 
+static char *copy(const char *text)
+{
+    return strcpy(memory_array(strlen(text) + 1, 1), text);
+}
+
+static void close_base(void *context)
+{
+    ana_point_worker *worker = context;
+    json_close(worker->base);
+    free(worker->base_text);
+    free(worker->base_name);
+    worker->base = NULL;
+    worker->base_text = worker->base_name = NULL;
+}
+
 void *ana_point_worker_create(arena *memory)
 {
     ana_point_worker *worker = arena_array(memory, 1, sizeof *worker);
+    arena_own(memory, worker, close_base);
     worker->memory = arena_within(memory, WORKER_BLOCK_BYTES);
-    worker->orders.memory = arena_within(memory, 1 << 16);
+    worker->orders = sim_order_book_create(arena_within(memory, 1 << 16));
     worker->peaks.memory = arena_within(memory, 1 << 16);
     worker->plans.memory = arena_within(memory, 1 << 16);
+    worker->bounds.costs.memory = arena_within(memory, 1 << 14);
     worker->cache = ana_setup_cache_create(memory, TRACE_BYTES_MAX);
     return worker;
 }
@@ -184,17 +206,46 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
     return STATUS_OK;
 }
 
-/// Opens study and setup, as far as they can be.
-static status open_setup(ana_point_worker *worker, const char *name, const char *text,
-                         const char *changes, error_message *err)
+/// Forgets the study that was opened before.
+static void close_setup(ana_point_worker *worker)
 {
     worker->has_setup = worker->has_study = worker->has_plan = false;
     arena_reset(worker->memory);
-    TRY(ana_study_open_text(name, text, changes, worker->memory, &worker->study, err));
+}
+
+/// Opens the setup of a study that was read.
+static status open_setup(ana_point_worker *worker, error_message *err)
+{
     worker->has_study = true;
     TRY(ana_setup_open(&worker->study, worker->cache, worker->memory, &worker->setup, err));
     worker->has_setup = true;
     return STATUS_OK;
+}
+
+/// Reads the study of a point. Points that follow each other are mostly changes of one text.
+static status read_study(ana_point_worker *worker, const char *name, const char *text,
+                         const char *changes, error_message *err)
+{
+    if (worker->base == NULL || strcmp(worker->base_text, text) != 0 ||
+        strcmp(worker->base_name, name) != 0) {
+        close_base(worker);
+        TRY(json_open_bytes(name, text, strlen(text), &worker->base, err));
+        worker->base_text = copy(text);
+        worker->base_name = copy(name);
+    }
+    json_revert(worker->base);
+    TRY(json_apply(worker->base, changes, err));
+    return ana_study_open_document(arena_string(worker->memory, name), worker->base, worker->memory,
+                                   &worker->study, err);
+}
+
+/// Opens study and setup, as far as they can be.
+static status open_all(ana_point_worker *worker, const char *name, const char *text,
+                       const char *changes, error_message *err)
+{
+    close_setup(worker);
+    TRY(read_study(worker, name, text, changes, err));
+    return open_setup(worker, err);
 }
 
 /// Opens them; if they cannot be opened the point says why.
@@ -202,7 +253,7 @@ static status open_point(ana_point_worker *worker, const char *name, const char 
                          const char *changes, ana_point *point, error_message *err)
 {
     error_message inner = {0};
-    if (open_setup(worker, name, text, changes, &inner) == STATUS_OK) return STATUS_OK;
+    if (open_all(worker, name, text, changes, &inner) == STATUS_OK) return STATUS_OK;
     const bool is_of_values = !worker->has_study || inner.code == STATUS_FORMAT;
     return refuse(worker, name, is_of_values ? ANA_REFUSAL_VALUES : worker->setup.refusal, &inner,
                   point, err);
@@ -250,7 +301,8 @@ static status replay(ana_point_worker *worker, bal_training *training, bal_train
 {
     training->peak_book = &worker->peaks;
     training->plan_book = &worker->plans;
-    return sim_training_replay(training, &worker->orders, worker->memory, result, err);
+    training->skips_bound = true;
+    return sim_training_replay(training, worker->orders, worker->memory, result, err);
 }
 
 /// Plays the run as if memory had no end: what is missing is memory if that is played, else layers.
@@ -403,7 +455,7 @@ static status play(ana_point_worker *worker, ana_point *point, error_message *er
         return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
     }
     if (!result.fits) return refuse_memory(worker, &result, point, err);
-    TRY(ana_run_bound(setup, row, worker->memory, &bound_ns, err));
+    TRY(ana_run_bound(setup, row, &worker->bounds, worker->memory, &bound_ns, err));
     fill(setup, &result, bound_ns, point);
     return STATUS_OK;
 }
@@ -441,7 +493,10 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
                        const char *changes, error_message *err)
 {
     error_message inner = {0};
-    const status opened = open_setup(worker, name, text, changes, &inner);
+    close_setup(worker);
+    status opened =
+        ana_study_open_text(name, text, changes, worker->memory, &worker->study, &inner);
+    if (opened == STATUS_OK) opened = open_setup(worker, &inner);
     if (opened == STATUS_INVALID || opened == STATUS_INFEASIBLE) return STATUS_OK;
     return opened == STATUS_OK ? STATUS_OK : error_set(err, opened, "%s", inner.message);
 }

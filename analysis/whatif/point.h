@@ -1,8 +1,10 @@
 /// One point of a what-if study: a study's text in, numbers out.
 #pragma once
 
+#include "analysis/compare/compare.h"
 #include "analysis/export/frameworks.h"
 #include "analysis/study/setup.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/plan.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
@@ -78,7 +80,8 @@ status ana_point_evaluate(ana_point_worker *worker, const char *name, const char
 ///               also one that is out of memory
 void ana_point_note_frameworks(ana_point_worker *worker, ana_framework wanted, ana_point *point);
 
-/// The study of the point evaluated or checked last; NULL if it could not be read.
+/// The study of the point evaluated or checked last; NULL if it could not be read. Of one that was
+/// evaluated the inputs are as ana_study_open_document leaves them.
 const ana_study *ana_point_worker_study(const ana_point_worker *worker);
 
 /// The setup of the point evaluated last, for who explains it; NULL if it could not be opened.
@@ -106,6 +109,15 @@ void ana_point_write(const ana_point *point, text_buffer *out);
 status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point *point,
                       error_message *err);
 
+/// The bound that was found last, for points of the same costs. Zero-initialise all but the memory
+/// of the copy.
+typedef struct ana_bound_book {
+    bal_costs_copy costs;
+    int rank_count;
+    int microbatch_count;
+    ana_contiguous_bound bound;
+} ana_bound_book;
+
 /// Per iteration the bound is, without the step of the optimizer, which is added:
 /// - one chunk per rank, a global barrier: ana_bound_contiguous
 /// - else: the larger of a rank's even share of all work and of the longest layer's work, as one
@@ -116,8 +128,9 @@ status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point
 /// Nothing is proven where re-packing may choose other microbatches or make further replicas, nor
 /// where a rank is faster than its costs say.
 ///
+/// @param book     used by nobody else meanwhile
 /// @param memory   for scratch
 /// @param total_ns out: of the whole run; 0: nothing is proven
 /// @return what the source of costs returns
-status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
-                     int64_t *total_ns, error_message *err);
+status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, ana_bound_book *book,
+                     arena *memory, int64_t *total_ns, error_message *err);

@@ -185,6 +185,9 @@ void ana_whatif_changes(const ana_whatif *study, int64_t item, text_buffer *out)
 /// Appends the study of an item.
 status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err);
 
+/// Points that differ in the last axes only share costs, splits and orders, which workers keep.
+enum { ANA_NEIGHBOURS = 64 };
+
 /// What workers do; context is the ana_whatif, worker an ana_point_worker. They read it only.
 ///
 /// @return as ana_point_evaluate, with the point's number in front of the message

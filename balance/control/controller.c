@@ -114,6 +114,7 @@ static bal_problem problem_of(bal_controller *controller, const bal_layer_costs 
         .rank_peaks = &controller->peaks,
         .given_first_layer = options->given_first_layer,
         .plan_book = options->plan_book,
+        .skips_bound = options->skips_bound,
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,

@@ -42,6 +42,7 @@ typedef struct bal_controller_options {
     bal_repack_options repack;
     bal_peak_book *peak_book;        // of several controllers, one after the other; NULL: none
     struct bal_plan_book *plan_book; // likewise
+    bool skips_bound;                // of its problems
 } bal_controller_options;
 
 /// What a player measured of an iteration. Borrowed for the call.

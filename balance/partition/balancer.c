@@ -105,13 +105,18 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND) {
         return bal_partition_1f1b(chain, problem->microbatch_count, memory, first, bound, err);
     }
-    if (chain->chunk_count == 1) return bal_partition_bottleneck(chain, memory, first, bound, err);
     bal_pairs_plan plan;
     // In a loop the optimum takes milliseconds, and controllers ask at every decision.
     const bool is_exact = chain->chunk_count == 2 && chain->transfer_ns == NULL &&
                           chain->placement == BAL_PLACEMENT_V;
-    if (is_exact) TRY(bal_plan_book_find(problem->plan_book, chain, memory, &plan, err));
-    *bound = is_exact ? plan.lower_bound : bal_assignment_lower_bound(chain);
+    if (is_exact) {
+        TRY(bal_plan_book_find(problem->plan_book, chain, memory, &plan, err)); // for others, too
+        *bound = plan.lower_bound;
+        return STATUS_OK;
+    }
+    if (problem->skips_bound) return STATUS_OK;
+    if (chain->chunk_count == 1) return bal_partition_bottleneck(chain, memory, first, bound, err);
+    *bound = bal_assignment_lower_bound(chain);
     return STATUS_OK;
 }
 

@@ -57,6 +57,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .repack = training->repack,
         .peak_book = training->peak_book,
         .plan_book = training->plan_book,
+        .skips_bound = training->skips_bound,
     };
     return bal_controller_create(&options, memory, out, err);
 }

@@ -124,6 +124,7 @@ typedef struct bal_training {
     bal_repack_options repack;
     bal_peak_book *peak_book;
     struct bal_plan_book *plan_book;
+    bool skips_bound;                // of its bottlenecks the result need not know a bound
     const bal_slow_rank *slow_ranks; // [slow_rank_count]
     int slow_rank_count;
     bal_record_sink sink; // put may be NULL

@@ -2,9 +2,9 @@
 ///
 /// A pass builds a whole order in rounds: after a warmup in which forwards fill the memory, every
 /// round lets each rank run one B, then one F, of the chunk that is ready; W fill the gaps. What a
-/// pass decides by rules of thumb is named by a `plan`; all plans are tried, and beside them fixed
-/// orders, and dispatch as it comes (order_pass.h), which wins where memory is short or stages
-/// differ.
+/// pass decides by rules of thumb is named by a `plan`; all plans are tried that do not lead to an
+/// order that was tried before, and beside them fixed orders, and dispatch as it comes
+/// (order_pass.h), which wins where memory is short or stages differ.
 ///
 /// Source: Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, section 6 (ZB-V), and the
 /// rule for W of section 3.1, also applied with the slack that the pass before has left. Their
@@ -15,6 +15,7 @@
 #include "balance/schedule/schedule_families.h"
 
 enum { DOWN_F, UP_F, DOWN_B, UP_B, SWEEPS, CHUNKS = 2, PASSES_MAX = 6 };
+enum { PLAN_COUNT = 11 };
 
 /// Whether a W that would overrun the next arrival runs in front of it.
 typedef enum weight_rule {
@@ -30,7 +31,7 @@ typedef struct plan {
     bool keeps_room;   // a forward of chunk 0 leaves memory for one of chunk 1
 } plan;
 
-static const plan plans[] = {
+static const plan plans[PLAN_COUNT] = {
     {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST, WEIGHT_PAST}},
     {.before = {WEIGHT_PAST, WEIGHT_PAST, WEIGHT_NEVER, WEIGHT_PAST}},
     {.before = {WEIGHT_NEVER, WEIGHT_NEVER, WEIGHT_PAST, WEIGHT_PAST}},
@@ -60,10 +61,20 @@ static const bal_greedy_plan greedy_plans[] = {
     {.first = {DOWN_B, UP_F, UP_B, DOWN_F}, .overruns_forward = true, .held_factor = 1},
 };
 
+/// What a pass came to ask of its plan: another plan with the same answers has the same pass.
+typedef struct trail {
+    const plan *by;         // NULL: there was no pass
+    bool gaps[SWEEPS][2];   // before a sweep, about a gap that the rank can [0], cannot [1] afford
+    bool asks_fills_warmup; // where that decided
+    bool asks_keeps_room;   // likewise
+} trail;
+
 typedef struct rounds {
     bal_order_pass order;
-    const plan *by;
+    trail trail;
     int64_t *allowed_idle_ns; // [rank_count] that the pass before proved harmless
+    int64_t *afforded_ns;     // [rank_count] the least, and
+    int64_t *refused_ns;      // [rank_count] what is too much to allow for the same pass
     uint8_t *chosen;          // [rank_count] scratch
 } rounds;
 
@@ -79,6 +90,24 @@ static bool is_known(const rounds *pass, int rank, int sweep)
     return state->done[sweep] < state->known[sweep];
 }
 
+/// Whether a rank cannot afford to have been idle for so long: only the longest span counts.
+static bool is_refused(const rounds *pass, int rank, int64_t idle_ns)
+{
+    if (idle_ns <= pass->order.span_ns - pass->order.find->ranks[rank].work_ns) return false;
+    if (idle_ns <= pass->allowed_idle_ns[rank]) {
+        pass->afforded_ns[rank] = bal_larger(pass->afforded_ns[rank], idle_ns);
+        return false;
+    }
+    if (idle_ns < pass->refused_ns[rank]) pass->refused_ns[rank] = idle_ns;
+    return true;
+}
+
+/// Whether W runs into a gap.
+static bool runs_weight(weight_rule rule, bool is_refused_gap)
+{
+    return rule == WEIGHT_ALL || (rule == WEIGHT_PAST && is_refused_gap);
+}
+
 /// Runs W before an op of a sweep: first those that end before its message arrives, then perhaps
 /// one that overruns.
 static void fill_gap(rounds *pass, int rank, int sweep)
@@ -91,11 +120,10 @@ static void fill_gap(rounds *pass, int rank, int sweep)
         put_weight(pass, rank);
     }
     const int64_t gap_ns = arrival_ns - state->free_ns;
-    const weight_rule rule = pass->by->before[sweep];
-    if (gap_ns <= 0 || !bal_pass_has_weight(state) || rule == WEIGHT_NEVER) return;
-    int64_t allowed_ns = pass->order.span_ns - of->work_ns;
-    if (pass->allowed_idle_ns[rank] > allowed_ns) allowed_ns = pass->allowed_idle_ns[rank];
-    if (rule == WEIGHT_ALL || gap_ns > allowed_ns - state->idle_ns) put_weight(pass, rank);
+    if (gap_ns <= 0 || !bal_pass_has_weight(state)) return;
+    const bool is_refused_gap = is_refused(pass, rank, state->idle_ns + gap_ns);
+    pass->trail.gaps[sweep][is_refused_gap] = true;
+    if (runs_weight(pass->trail.by->before[sweep], is_refused_gap)) put_weight(pass, rank);
 }
 
 /// Runs W until the next op of a sweep fits. False if it cannot.
@@ -123,30 +151,35 @@ static bool run_sweep(rounds *pass, int rank, int sweep)
 }
 
 /// Whether another forward of chunk 0 fits on a rank, with what has to follow.
-static bool fits_forward(const rounds *pass, int rank)
+static bool fits_forward(rounds *pass, int rank)
 {
     const bal_pass_rank *state = &pass->order.ranks[rank];
     const bal_order_rank *of = &pass->order.find->ranks[rank];
-    const int64_t room = pass->by->keeps_room ? of->need[DOWN_F] : of->memory[DOWN_F];
-    return state->held + state->pending_memory + room <= of->memory_limit;
+    const int64_t room = of->memory_limit - state->held - state->pending_memory;
+    const bool leaves_room = of->need[DOWN_F] <= room;
+    if (leaves_room == (of->memory[DOWN_F] <= room)) return leaves_room;
+    pass->trail.asks_keeps_room = true;
+    return !pass->trail.by->keeps_room;
 }
 
 /// Whether ranks 0 to rank have memory for one more forward each, and rank time for it before the
 /// first microbatch comes back up.
-static bool fits_row(const rounds *pass, int rank)
+static bool fits_row(rounds *pass, int rank)
 {
     const bal_pass_rank *state = &pass->order.ranks[rank];
     const bal_order_rank *of = &pass->order.find->ranks[rank];
     // Divided, not multiplied: many ranks times a large activation need not fit 64 bits.
     const int64_t row_memory = (of->memory_limit - state->held) / (1 + rank);
-    const int64_t end_ns = state->free_ns + (pass->by->fills_warmup ? 0 : of->op_ns[DOWN_F]);
+    const int64_t arrival_ns = of->arrival_ns[UP_F][0];
     if (state->done[DOWN_F] == pass->order.find->microbatch_count) return false;
     if (of->memory[DOWN_F] + of->memory[UP_F] > row_memory) return false;
-    if (end_ns > of->arrival_ns[UP_F][0]) return false;
+    if (state->free_ns > arrival_ns) return false;
     for (int before = 0; before < rank; before++) {
         if (!fits_forward(pass, before)) return false;
     }
-    return true;
+    if (state->free_ns + of->op_ns[DOWN_F] <= arrival_ns) return true;
+    pass->trail.asks_fills_warmup = true;
+    return pass->trail.by->fills_warmup;
 }
 
 /// Forwards of chunk 0 while the first microbatch is on its way down and up.
@@ -243,10 +276,15 @@ static bool run_forwards(rounds *pass)
 
 /// Builds and offers one order.
 ///
-/// @return its span; INT64_MAX if no rank could go on
-static int64_t run_pass(rounds *pass)
+/// @return its span; INT64_MAX if no rank could go on, or if it is not the best
+static int64_t run_pass(rounds *pass, const plan *by)
 {
     const int rank_count = pass->order.find->rank_count;
+    pass->trail = (trail){.by = by};
+    for (int rank = 0; rank < rank_count; rank++) {
+        pass->afforded_ns[rank] = 0;
+        pass->refused_ns[rank] = INT64_MAX;
+    }
     bal_order_pass_reset(&pass->order);
     warm_up(pass);
     level(pass);
@@ -267,36 +305,73 @@ static int64_t run_pass(rounds *pass)
     return pass->order.span_ns;
 }
 
-/// Passes by one plan, each with the idle time that the one before has shown every rank to be able
-/// to afford, while that helps.
-static void run_plan(rounds *pass, const plan *by)
+/// Allows every rank the idle time that a pass has shown it to be able to afford. Whether that
+/// changes anything.
+static bool allow_idle(const rounds *pass, int64_t span_ns)
 {
-    pass->by = by;
+    bool changes = false;
+    for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
+        const int64_t idle_ns = pass->order.ranks[rank].idle_ns;
+        const int64_t own_ns = pass->order.find->ranks[rank].work_ns + idle_ns;
+        const int64_t allowed_ns = span_ns - own_ns;
+        pass->allowed_idle_ns[rank] = allowed_ns;
+        changes =
+            changes || allowed_ns < pass->afforded_ns[rank] || allowed_ns >= pass->refused_ns[rank];
+    }
+    return changes;
+}
+
+/// Passes by one plan, each with the idle time that the one before has allowed, while that helps.
+/// The trail of the first.
+static trail run_plan(rounds *pass, const plan *by)
+{
     for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
         pass->allowed_idle_ns[rank] = 0;
     }
-    int64_t before_ns = INT64_MAX;
-    for (int count = 0; count < PASSES_MAX; count++) {
-        const int64_t span_ns = run_pass(pass);
-        if (span_ns >= before_ns) return;
+    int64_t before_ns = run_pass(pass, by);
+    const trail first = pass->trail;
+    for (int count = 1; count < PASSES_MAX && before_ns < INT64_MAX; count++) {
+        if (!allow_idle(pass, before_ns)) break;
+        const int64_t span_ns = run_pass(pass, by);
+        if (span_ns >= before_ns) break;
         before_ns = span_ns;
-        for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
-            const int64_t idle_ns = pass->order.ranks[rank].idle_ns;
-            const int64_t own_ns = pass->order.find->ranks[rank].work_ns + idle_ns;
-            pass->allowed_idle_ns[rank] = span_ns - own_ns;
+    }
+    return first;
+}
+
+/// Whether the first pass by a plan would go as the one that left a trail.
+static bool goes_alike(const trail *left, const plan *by)
+{
+    if (left->by == NULL) return false;
+    if (left->asks_fills_warmup && by->fills_warmup != left->by->fills_warmup) return false;
+    if (left->asks_keeps_room && by->keeps_room != left->by->keeps_room) return false;
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        for (int refused = 0; refused < 2; refused++) {
+            if (left->gaps[sweep][refused] && runs_weight(by->before[sweep], refused) !=
+                                                  runs_weight(left->by->before[sweep], refused)) {
+                return false;
+            }
         }
     }
+    return true;
 }
 
 static void run_rounds(bal_order_search *find, arena *memory)
 {
     const size_t rank_count = (size_t)find->rank_count;
+    trail trails[PLAN_COUNT] = {0};
     rounds pass = {0};
     bal_order_pass_init(find, memory, &pass.order);
     pass.allowed_idle_ns = arena_array(memory, rank_count, sizeof *pass.allowed_idle_ns);
+    pass.afforded_ns = arena_array(memory, rank_count, sizeof *pass.afforded_ns);
+    pass.refused_ns = arena_array(memory, rank_count, sizeof *pass.refused_ns);
     pass.chosen = arena_array(memory, rank_count, sizeof *pass.chosen);
-    for (size_t index = 0; index < sizeof plans / sizeof plans[0]; index++) {
-        run_plan(&pass, &plans[index]);
+    for (int index = 0; index < PLAN_COUNT; index++) {
+        int before = 0;
+        while (before < index && !goes_alike(&trails[before], &plans[index])) {
+            before++;
+        }
+        if (before == index) trails[index] = run_plan(&pass, &plans[index]);
     }
 }
 

@@ -262,6 +262,7 @@ static status play_points(void *context, ana_spread *spread, error_message *err)
     cli_progress progress;
     const ana_items points = {
         .count = study->item_count,
+        .together = ANA_NEIGHBOURS,
         .context = study,
         .begin_worker = ana_point_worker_create,
         .run = ana_whatif_evaluate,

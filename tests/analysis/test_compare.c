@@ -344,9 +344,13 @@ TEST(it_is_the_smallest_over_all_plans)
         const int ranks = 1 + (int)rng_below(&random, RANKS_MAX);
         const bal_layer_costs costs = draw(&random, round % 2 == 0 ? 1 : MICROBATCHES, &layers);
         ana_contiguous_bound bound;
+        ana_contiguous_bound work;
         arena_reset(memory);
 
         assert_ok(ana_bound_contiguous(&costs, ranks, MICROBATCHES, memory, &bound, NULL));
+        assert_ok(ana_bound_contiguous(&costs, 0, MICROBATCHES, memory, &work, NULL));
+        assert_int_equal(work.work_ns, bound.work_ns);
+        assert_int_equal(work.longest_ns, bound.longest_ns);
 
         if (bound.makespan_ns != exhaustive(&costs, ranks)) {
             fail_msg("round %d: %lld is not %lld", round, (long long)bound.makespan_ns,

@@ -24,6 +24,7 @@ struct work {
     atomic_llong done_count;
     atomic_llong highest;
     atomic_bool flag;
+    void **done_by; // [count] the worker of each item; NULL: nobody asks
     int64_t put_count;
     int64_t last_put;
 };
@@ -54,6 +55,7 @@ static status run(void *context, void *worker, int64_t item, text_buffer *result
     while (highest < item && !atomic_compare_exchange_weak(&all->highest, &highest, item)) {
     }
     if (all->body != NULL) TRY(all->body(all, item, err));
+    if (all->done_by != NULL) all->done_by[item] = worker;
     text_format(result, "%" PRId64, item * item);
     atomic_fetch_add(&all->done_count, 1);
     return STATUS_OK;
@@ -128,6 +130,23 @@ TEST(a_shard_does_every_nth_item)
     const ana_items items = items_of(&none, 5);
     assert_ok(ana_spread_run(&threads, &items, NULL));
     assert_int_equal(none.put_count, 0);
+}
+
+TEST(neighbours_that_share_work_have_the_same_worker)
+{
+    enum { COUNT = 10000, TOGETHER = 16 };
+    static void *done_by[COUNT];
+    work all = {.body = dawdle, .done_by = done_by};
+    ana_spread threads = {.thread_count = 4};
+    ana_items items = items_of(&all, COUNT);
+    items.together = TOGETHER;
+
+    assert_ok(ana_spread_run(&threads, &items, NULL));
+
+    assert_int_equal(all.put_count, COUNT);
+    for (int item = 0; item < COUNT; item++) {
+        assert_ptr_equal(done_by[item], done_by[item / TOGETHER * TOGETHER]);
+    }
 }
 
 enum { WINDOW = 65536 };

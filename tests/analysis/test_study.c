@@ -69,6 +69,20 @@ TEST(values_carry_the_origin_that_the_study_states)
     assert_int_equal(study.intra_node.latency_ns, -1);
 }
 
+TEST(a_document_that_was_read_is_a_study_with_the_names_of_its_inputs)
+{
+    const char *text = STUDY(STAGES ",\"training\":{\"decision_ns\":9}");
+    json_document *document = NULL;
+    assert_ok(json_open_bytes("s.json", text, strlen(text), &document, NULL));
+
+    assert_ok(ana_study_open_document("s.json", document, memory, &study, &why));
+
+    assert_int_equal(study.run.decision_ns, 9);
+    assert_int_equal(study.inputs.count, 2);
+    assert_string_equal(ana_inputs_find(&study.inputs, "training.decision_ns")->value, "");
+    json_close(document);
+}
+
 TEST(the_command_line_overrides_where_costs_come_from)
 {
     open_study(STUDY(STAGES), "other.db");

@@ -234,6 +234,23 @@ TEST(small_cases_are_answered_as_by_hand)
 
 /// DeepSpeed's `type:REGEX` where the regex matches the transformer layers; cuts are those of a
 /// second implementation of its partition_balanced, in Python.
+TEST(a_bound_that_nobody_asks_for_is_found_only_on_the_way)
+{
+    static const int64_t weight[] = {5, 1, 1, 1};
+    bal_problem problem = problem_of(weight, 4, 2);
+    const bal_answer even = answer_of("even", &problem);
+    problem.skips_bound = true;
+
+    const bal_answer skipping = answer_of("even", &problem);
+    const bal_answer exact = answer_of("partition", &problem);
+
+    assert_int_equal(even.bottleneck_lower_bound_ns, 5);
+    assert_int_equal(skipping.bottleneck_lower_bound_ns, -1);
+    assert_int_equal(skipping.bottleneck_ns, even.bottleneck_ns);
+    assert_int_equal(exact.bottleneck_lower_bound_ns, 5);
+    assert_true(exact.optimal);
+}
+
 TEST(counted_layers_are_cut_as_deepspeed_cuts_a_type)
 {
     enum { ENTRIES = 32, STAGES_MAX = 8 };

@@ -190,6 +190,42 @@ TEST(changes_that_cannot_be_made_are_refused)
     assert_change_refused("{\"a\"}", "{}", "f.json:1: not valid JSON");
 }
 
+static void assert_document_is(const json_document *document, const char *expected)
+{
+    text_buffer out = {0};
+    json_writer writer = json_writer_init(&out);
+
+    json_put_value(&writer, NULL, json_root(document));
+
+    assert_string_equal(out.bytes, expected);
+    text_free(&out);
+}
+
+TEST(what_was_applied_to_a_document_is_reverted)
+{
+    static const char *const changes[] = {"{\"a.x\":9}",
+                                          "{\"a.y\":9,\"b\":null}",
+                                          "{\"a.z\":9,\"a.x\":8,\"a.y\":7}",
+                                          "{\"a.x\":{\"w\":1},\"a\":5}",
+                                          "{\"q.r.s\":1,\"q.r.t\":2,\"q\":null}",
+                                          "{\"a.y\":0,\"b.c\":0}"};
+    const char *text = "{\"a\":{\"x\":1,\"y\":2,\"z\":3},\"b\":4}";
+    json_document *document = NULL;
+    assert_ok(json_open_bytes("f.json", text, strlen(text), &document, NULL));
+    assert_ok(json_apply(document, "{\"a.y\":null,\"b\":5}", NULL));
+    assert_document_is(document, "{\"a\":{\"x\":1,\"z\":3},\"b\":5}");
+
+    for (int index = 0; index < 6; index++) {
+        json_revert(document);
+        assert_document_is(document, text);
+        const status expected = index < 5 ? STATUS_OK : STATUS_FORMAT;
+        assert_int_equal(json_apply(document, changes[index], NULL), expected);
+        if (index % 2 == 0) assert_ok(json_apply(document, "{\"a\":{},\"c\":{}}", NULL));
+    }
+
+    json_close(document);
+}
+
 TEST(a_value_is_written_as_it_stands_and_its_leaves_by_their_paths)
 {
     const char *text = "{\"a\":{\"b\":[1,{\"c\":2.5}],\"d\":{\"e\":null,\"f\":{}}},\"g\":\"h\"}";

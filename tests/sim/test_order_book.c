@@ -22,19 +22,19 @@ static sim_compiled_order *find(sim_order_book *book, int rank_count, int microb
 
 TEST(an_order_is_compiled_once)
 {
-    sim_order_book book = {.memory = arena_within(memory, 1 << 10)};
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
 
-    const sim_step *steps = find(&book, 4, 8)->order.steps;
-    find(&book, 3, 8);
-    find(&book, 4, 6);
+    const sim_step *steps = find(book, 4, 8)->order.steps;
+    find(book, 3, 8);
+    find(book, 4, 6);
 
-    assert_ptr_equal(find(&book, 4, 8)->order.steps, steps);
-    assert_int_equal(book.op_count, 4 * 8 * 2 + 3 * 8 * 2 + 4 * 6 * 2);
+    assert_ptr_equal(find(book, 4, 8)->order.steps, steps);
+    assert_int_equal(book->op_count, 4 * 8 * 2 + 3 * 8 * 2 + 4 * 6 * 2);
 }
 
 TEST(schedules_and_chunks_have_orders_of_their_own)
 {
-    sim_order_book book = {.memory = arena_within(memory, 1 << 10)};
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
     static const bal_schedule_request requests[] = {
         {.name = "1f1b", .rank_count = 2, .microbatch_count = 4},
         {.name = "gpipe", .rank_count = 2, .microbatch_count = 4},
@@ -46,7 +46,7 @@ TEST(schedules_and_chunks_have_orders_of_their_own)
     sim_compiled_order *orders[REQUESTS];
 
     for (int request = 0; request < REQUESTS; request++) {
-        assert_ok(sim_order_book_find(&book, &requests[request], &orders[request], NULL));
+        assert_ok(sim_order_book_find(book, &requests[request], &orders[request], NULL));
     }
 
     for (int request = 0; request < REQUESTS; request++) {
@@ -60,31 +60,107 @@ TEST(schedules_and_chunks_have_orders_of_their_own)
 
 TEST(a_full_book_begins_anew)
 {
-    sim_order_book book = {.memory = arena_within(memory, 1 << 10)};
-    const sim_step *steps = find(&book, 2, 1)->order.steps;
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
+    const sim_step *steps = find(book, 2, 1)->order.steps;
     for (int microbatches = 2; microbatches <= SIM_ORDERS_KEPT; microbatches++) {
-        find(&book, 2, microbatches);
+        find(book, 2, microbatches);
     }
-    assert_ptr_equal(find(&book, 2, 1)->order.steps, steps); // all are kept
+    assert_ptr_equal(find(book, 2, 1)->order.steps, steps); // all are kept
 
-    find(&book, 2, SIM_ORDERS_KEPT + 1);
+    find(book, 2, SIM_ORDERS_KEPT + 1);
 
-    assert_int_equal(book.op_count, 2 * (SIM_ORDERS_KEPT + 1) * 2);
-    find(&book, 2, 1);
+    assert_int_equal(book->op_count, 2 * (SIM_ORDERS_KEPT + 1) * 2);
+    find(book, 2, 1);
 }
 
 TEST(an_order_that_cannot_be_built_leaves_the_book_as_it_is)
 {
-    sim_order_book book = {.memory = arena_within(memory, 1 << 10)};
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
     const bal_schedule_request request = request_of(2, 0);
     sim_compiled_order *order = NULL;
-    find(&book, 2, 4);
+    find(book, 2, 4);
 
-    assert_int_equal(sim_order_book_find(&book, &request, &order, &why), STATUS_INVALID);
+    assert_int_equal(sim_order_book_find(book, &request, &order, &why), STATUS_INVALID);
 
     assert_null(order);
-    assert_int_equal(book.op_count, 16);
-    find(&book, 2, 4);
+    assert_int_equal(book->op_count, 16);
+    find(book, 2, 4);
+}
+
+/// Asks a book for the order of zb-v on two ranks, whose stages differ only in what is given.
+static sim_compiled_order *search(sim_order_book *book, int64_t forward_ns,
+                                  const int64_t *memory_limit, const sim_compiled_order *held)
+{
+    const int64_t forward[] = {forward_ns, 5, 5, 5};
+    const int64_t ns[] = {5, 5, 5, 5};
+    const int64_t taken[] = {2, 2, 2, 2};
+    const int64_t given[] = {-1, -1, -1, -1};
+    const bal_stage_costs costs = {.stage_count = 4,
+                                   .microbatch_count = 1,
+                                   .forward_ns = forward,
+                                   .backward_input_ns = ns,
+                                   .backward_weight_ns = ns,
+                                   .send_forward_ns = ns,
+                                   .send_backward_ns = ns,
+                                   .memory_forward = taken,
+                                   .memory_backward_input = given,
+                                   .memory_backward_weight = given};
+    const bal_schedule_request request = {.name = "zb-v",
+                                          .rank_count = 2,
+                                          .microbatch_count = 4,
+                                          .costs = &costs,
+                                          .memory_limit = memory_limit};
+    sim_compiled_order *order = NULL;
+    require(sim_order_book_search(book, &request, held, &order, &why));
+    return order;
+}
+
+TEST(an_order_is_searched_once_for_the_same_costs_and_limits)
+{
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
+    const int64_t limits[] = {8, 8};
+    const sim_compiled_order *orders[] = {search(book, 5, NULL, NULL), search(book, 6, NULL, NULL),
+                                          search(book, 5, limits, NULL)};
+
+    for (int order = 0; order < 3; order++) {
+        for (int other = 0; other < order; other++) {
+            assert_ptr_not_equal(orders[order], orders[other]);
+        }
+    }
+
+    assert_ptr_equal(search(book, 6, NULL, NULL), orders[1]);
+    assert_ptr_equal(search(book, 5, limits, NULL), orders[2]);
+    assert_ptr_equal(search(book, 5, NULL, NULL), orders[0]);
+}
+
+TEST(of_searched_orders_the_one_asked_for_longest_ago_goes_unless_it_is_held)
+{
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
+    const sim_compiled_order *held = search(book, 1, NULL, NULL);
+    const sim_compiled_order *second = search(book, 2, NULL, NULL);
+    for (int64_t ns = 3; ns <= SIM_SEARCHED_KEPT; ns++) {
+        search(book, ns, NULL, NULL);
+    }
+
+    const sim_compiled_order *next = search(book, SIM_SEARCHED_KEPT + 1, NULL, held);
+
+    assert_ptr_equal(next, second); // in its place
+    assert_ptr_equal(search(book, 1, NULL, NULL), held);
+    assert_int_equal(held->schedule.ops[0].kind, OP_FORWARD);
+}
+
+TEST(large_searched_orders_are_not_kept_beside_others)
+{
+    sim_order_book *book = sim_order_book_create(arena_within(memory, 1 << 10));
+    search(book, 1, NULL, NULL)->order.step_count = SIM_SEARCHED_OPS_KEPT;
+    search(book, 2, NULL, NULL);
+
+    const sim_compiled_order *third = search(book, 3, NULL, NULL);
+
+    assert_int_equal(third->order.step_count, 2 * 2 * 4 * 3);
+    for (int entry = 0; entry < SIM_SEARCHED_KEPT; entry++) {
+        if (&book->searched[entry].compiled != third) assert_null(book->searched[entry].key);
+    }
 }
 
 TEST(the_last_backward_of_a_stage_is_its_last_w)

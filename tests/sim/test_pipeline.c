@@ -1,5 +1,6 @@
 /// The static engine against the plainest player and its own summary; what it refuses.
 #include "balance/metrics.h"
+#include "balance/run/iteration_times.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
@@ -33,6 +34,12 @@ static void assert_summary_of(const sim_summary *summary, const bal_timeline *ti
         assert_int_equal(summary->first_begin_ns[rank], timeline->begin_ns[first]);
         assert_int_equal(summary->last_end_ns[rank], timeline->end_ns[last]);
     }
+    if (summary->stage_end_ns == NULL) return;
+    const int *last_backward = NULL;
+    bal_last_backwards(schedule, memory, &last_backward);
+    for (int stage = 0; stage < schedule->rank_count * schedule->chunk_count; stage++) {
+        assert_int_equal(summary->stage_end_ns[stage], timeline->end_ns[last_backward[stage]]);
+    }
 }
 
 TEST(random_orders_play_as_the_plainest_player_plays_them)
@@ -64,6 +71,7 @@ TEST(random_orders_play_as_the_plainest_player_plays_them)
             fail_msg("seed %llu: another timeline", (unsigned long long)seed);
         }
         assert_summary_of(&summary, &timeline);
+        sim_summary_ask_stage_ends(&order, memory, &summary);
         // What starts do to begins is seen beside the event engine, in test_dispatch.c.
         const int64_t *start_ns = random_row(&generator, problem.schedule.rank_count, 900);
         sim_order_play(&order, &problem.costs, start_ns, &timeline);
