@@ -94,6 +94,7 @@ status sim_order_book_find(sim_order_book *book, const bal_schedule_request *req
 /// @param request that does not count ops
 /// @param held    an order of this book that must stay; NULL: none need
 /// @param out     borrowed until the next call that does not hold it
+/// @return as sim_compiled_order_build; another order than held may then be gone
 status sim_order_book_search(sim_order_book *book, const bal_schedule_request *request,
                              const sim_compiled_order *held, sim_compiled_order **out,
                              error_message *err);

@@ -310,7 +310,7 @@ static bool has_fused_norms(const ana_real_runs *runs, int row, ana_real_column 
            strcasecmp(ana_real_text(runs, row, column), "fused-norms") == 0;
 }
 
-/// Whether a column says eager, and not fused.
+/// Whether a column says eager, all or all but norms and rotation, and not fused.
 static status find_eager(const ana_real_runs *runs, int row, ana_real_column column,
                          const char *name, bool *is_eager, error_message *err)
 {
@@ -318,7 +318,8 @@ static status find_eager(const ana_real_runs *runs, int row, ana_real_column col
     char why[64];
     *is_eager = strcasecmp(word, "eager") == 0 || has_fused_norms(runs, row, column);
     if (word[0] == '\0' || *is_eager || strcasecmp(word, "fused") == 0) return STATUS_OK;
-    snprintf(why, sizeof why, "%s is neither fused nor eager:", name);
+    snprintf(why, sizeof why, "%s is neither fused nor eager%s:", name,
+             column == ANA_REAL_KERNELS ? " nor fused-norms" : "");
     return refuse(runs, row, err, why, word);
 }
 

@@ -159,8 +159,8 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out);
 /// Appends the comparison as one JSON object ("dynmo-simulation/1").
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out);
 
-// What no contiguous plan and no schedule beats (contiguous_bound.c): the bounds of
-// balance/partition/bounds.h, minimised over all plans instead of asked of one.
+// What no contiguous plan and no schedule beats (contiguous_bound.c): bounds over all plans, not of
+// one.
 
 typedef struct ana_contiguous_bound {
     int64_t makespan_ns; // no plan of one stage per rank has a smaller one

@@ -26,6 +26,7 @@ typedef struct ana_launch {
     int64_t global_batch;       // sequences of all replicas
     int rank_count, chunk_count;
     bool has_experts;
+    bool has_mixers;         // state-space ones: layers that are not alike
     bool overlaps_experts;   // their exchange, with other work
     bool overlaps_reduction; // of gradients, with the backward
 } ana_launch;

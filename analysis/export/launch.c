@@ -25,6 +25,7 @@ ana_launch ana_launch_of(const ana_setup *setup)
         .rank_count = study->stage_count,
         .chunk_count = setup->stage_count / study->stage_count,
         .has_experts = has_model && setup->model_costs.config.expert_count > 0,
+        .has_mixers = has_model && setup->model_costs.config.mamba_head_count > 0,
         .overlaps_experts = parallel.expert > 1 && parallel.expert_overlap > 0,
         .overlaps_reduction =
             parallel.data > 1 && study->run.reduction_overlap != BAL_REDUCTION_EXPOSED,
@@ -66,12 +67,21 @@ static status append_recompute(const ana_launch *launch, const char *const *word
                         out, err);
 }
 
+/// Frameworks write stages of unlike layers in words of their own (Megatron's hybrid patterns).
+static status check_layers(const ana_launch *launch, const char *framework, error_message *err)
+{
+    if (!launch->has_mixers) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "state-space mixers: layers of %s's layouts are all alike", framework);
+}
+
 /// Megatron hides experts' exchange under another microbatch's work, so with one stage or several
 /// chunks (transformer_config.py); iterations with experts become graphs only where each expert has
 /// room for a fixed number of rows, which is not modelled.
 static status check_kernels(const ana_launch *launch, const char *framework, error_message *err)
 {
     const model_parallel *parallel = &launch->parallel;
+    TRY(check_layers(launch, framework, err));
     if (parallel->cuda_graphs && launch->has_experts) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "cuda_graphs: of a model with experts %s needs a capacity for each, which "
@@ -226,6 +236,7 @@ status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_m
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     TRY(refuse_graphs(launch, "torchtitan", err));
+    TRY(check_layers(launch, "torchtitan", err));
     if (parallel->expert > 1 && parallel->expert_tensor > 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "expert_tensor %d: torchtitan does not divide experts by tensors",

@@ -314,7 +314,10 @@ static bool find_stages(finding *of, text_buffer *evidence)
                               "comes nearest to stages of one length, and its gain");
         return stages > 1;
     }
-    say_layers(split->layers, stages, "; layers per stage that mend it:", evidence);
+    say_layers(split->layers, stages,
+               of->layers->has_ends ? "; layers per stage that mend it, with embedding and head:"
+                                    : "; layers per stage that mend it:",
+               evidence);
     if (of->layers->layer_ns != NULL) {
         say_layers(of->layers->counts, stages, ", in place of", evidence);
     }

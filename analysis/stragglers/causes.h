@@ -93,6 +93,7 @@ typedef struct ana_stage_split {
 /// What is known of the layers of the stages; all NULL: nothing.
 typedef struct ana_stage_layers {
     const int *counts;       // [stage_count] that each stage has
+    bool has_ends;           // the first and the last stage also count embedding and head
     const int64_t *layer_ns; // [sum of counts] F and backward; NULL: layers are alike, and what a
                              // stage takes more than an ordinary one is no layer's
 } ana_stage_layers;
@@ -121,9 +122,8 @@ typedef struct ana_causes {
                             // where all named causes are mended; 0 also takes the ops' delays away
 } ana_causes;
 
-/// @param layers that the stages have now. Where they are known the gain of a split is that of
-/// whole
-///               layers; else it is a bound
+/// @param layers that the stages have now: where they are known the gain of a split is that of
+///               whole layers, else it is a bound
 /// Everything is carved from memory. Time O(ops log ops).
 void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns,
                    const ana_stage_layers *layers, arena *memory, ana_causes *causes);
@@ -164,6 +164,7 @@ void ana_stragglers_print(const ana_stragglers *of, text_buffer *out);
 /// Appends the same as one JSON object on one line.
 void ana_stragglers_write(const ana_stragglers *of, text_buffer *out);
 
+/// Appends a cause as an object of an array.
 void ana_cause_write(const ana_cause *cause, json_writer *writer);
 
 /// Appends one step as a Chrome trace that Perfetto opens, up to three timelines below each other:

@@ -115,7 +115,8 @@ static status find_layers(trace_store *store, const char *trace, const ana_op_ru
         if (!find_shares(run, share)) return STATUS_OK;
         cut(layer_ns, info.layer_count, share, run->stage_count, counts);
     }
-    *layers = (ana_stage_layers){.counts = counts, .layer_ns = layer_ns};
+    *layers =
+        (ana_stage_layers){.counts = counts, .has_ends = ends[0] || ends[1], .layer_ns = layer_ns};
     return STATUS_OK;
 }
 

@@ -178,7 +178,7 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
                 100 * found->stage_share);
 }
 
-/// Appends a cause with its gain and evidence, for people and as an object of an array.
+/// Appends a cause with its gain and evidence, for people.
 static void print_cause(const ana_cause *cause, text_buffer *out)
 {
     text_format(out, "cause: %s; mending it gains %s%.1f %%", cause->name,

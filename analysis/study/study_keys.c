@@ -156,7 +156,7 @@ static const ana_study_key keys[] = {
      "layers run operator by operator, as PyTorch uncompiled: more is kept; with a model",
      OFFSET(parallel.eager), .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.fused_norms", ANA_KEY_BOOL,
-     "but norms and rotation are kernels of a library (flash-attn, Liger, Apex); with a model",
+     "with eager: but norms and rotation are a library's (flash-attn, Liger, Apex)",
      OFFSET(parallel.fused_norms), .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.eager_loss", ANA_KEY_BOOL,
      "the loss is PyTorch's, uncompiled: 12 or 16 bytes of a logit, not 4; with a model",

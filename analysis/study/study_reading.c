@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -311,6 +312,7 @@ static status match_keys(const ana_reading *reading, json_value object, const ch
     for (int key = 0; key < count; key++) {
         const char *name = name_below(&keys[key], section);
         if (name == NULL) continue;
+        assert(all->count < CHILDREN_MAX);
         all->keys[all->count] = &keys[key];
         all->names[all->count] = name;
         all->values[all->count++] =

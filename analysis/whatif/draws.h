@@ -53,8 +53,9 @@ enum {
     ANA_RANGES_MAX = 64
 };
 
-/// A judgement, of which draws.c adds shares for what a point has: bars of 90 % then hold 87 to 100
-/// % of the runs of the tables that `dynmo validate` ships.
+/// A judgement, of which draws.c adds shares for what a point has: bars of 90 % then hold 83 to 100
+/// % of the runs of the tables that `dynmo validate` ships, but for those of software that is
+/// older.
 #define ANA_MODEL_ERROR_DEFAULT 0.08
 #define ANA_MODEL_ERROR_MAX 0.25
 

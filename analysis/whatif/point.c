@@ -53,13 +53,15 @@ static int microbatch_size(const ana_setup *setup)
 static void write_model(const model_config *config, text_buffer *out)
 {
     const int sizes[] = {
-        config->layer_count,     config->hidden_size,        config->head_count,
-        config->kv_head_count,   config->query_key_dim,      config->value_dim,
-        config->kv_rank,         config->query_rank,         config->rope_dim,
-        config->ffn_size,        config->expert_count,       config->expert_top_k,
-        config->expert_ffn_size, config->expert_latent_size, config->shared_ffn_size,
-        config->vocabulary_size, config->sliding_window,     config->prediction_layer_count,
-        (int)config->norm,
+        config->layer_count,       config->hidden_size,        config->head_count,
+        config->kv_head_count,     config->query_key_dim,      config->value_dim,
+        config->kv_rank,           config->query_rank,         config->rope_dim,
+        config->ffn_size,          config->expert_count,       config->expert_top_k,
+        config->expert_ffn_size,   config->expert_latent_size, config->shared_ffn_size,
+        config->vocabulary_size,   config->sliding_window,     config->prediction_layer_count,
+        (int)config->norm,         config->expert_group_count, config->expert_group_top_k,
+        config->mamba_head_count,  config->mamba_head_dim,     config->mamba_state_size,
+        config->mamba_group_count, config->mamba_conv_size,    config->mamba_chunk_size,
     };
     const bool features[] = {
         config->has_learned_positions,
@@ -78,6 +80,8 @@ static void write_model(const model_config *config, text_buffer *out)
     text_append_bytes(out, (const char *)features, sizeof features);
     text_append_bytes(out, (const char *)config->is_moe,
                       (size_t)config->layer_count * sizeof *config->is_moe);
+    if (config->layer_parts == NULL) return;
+    text_append_bytes(out, (const char *)config->layer_parts, (size_t)config->layer_count);
 }
 
 static void write_training(const ana_setup *setup, text_buffer *out)

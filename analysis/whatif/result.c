@@ -433,7 +433,9 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
     if (!study->is_written) {
         text_append(out, "The study as written is not complete; point 0 stands for it.\n");
     } else if (reference->refusal != ANA_REFUSAL_NONE) {
-        text_format(out, "The study as written cannot be played: %s\n", reference->message);
+        text_format(out, "The study as written cannot be %s: %s\n",
+                    reference->refusal == ANA_REFUSAL_FRAMEWORK ? "exported" : "played",
+                    reference->message);
     }
     if (refused == 0) return;
     text_format(out, "Infeasible: %" PRId64 " of %" PRId64 " points\n", refused,

@@ -32,7 +32,8 @@ typedef struct bal_answer {
     int rank_count;
     int64_t bottleneck_ns; // value of the objective (moved-bytes: the largest load of a rank), in
                            // the unit of the weight
-    int64_t bottleneck_lower_bound_ns; // proven: no plan under the same rules is below it
+    int64_t bottleneck_lower_bound_ns; // proven: no plan under the same rules is below it; -1: not
+                                       // asked for (skips_bound), and optimal is false
     int64_t moved_bytes;               // against current_first_layer; 0 without one
     double imbalance_ratio;
     double load_spread_ratio;

@@ -529,11 +529,19 @@ typedef struct norm_accesses {
     int64_t kept;
 } norm_accesses;
 
+/// Norms of a layer that are made in parts.
+static int64_t parted_norms(const gpu_share *share)
+{
+    const model_config *slice = &share->slice;
+    if (!is_normed_in_parts(share) || slice->norm != MODEL_NORM_RMS) return 0;
+    if (slice->head_count == 0) return share->blocks;
+    return share->blocks + (slice->has_query_key_norm ? 2 : 0) + (slice->kv_rank > 0 ? 1 : 0) +
+           (slice->query_rank > 0 ? 1 : 0);
+}
+
 static norm_accesses norm_accesses_of(const gpu_share *share)
 {
-    if (!is_normed_in_parts(share) || share->slice.norm != MODEL_NORM_RMS) {
-        return (norm_accesses){2, 3, 1};
-    }
+    if (parted_norms(share) == 0) return (norm_accesses){2, 3, 1};
     return share->wide_bytes == 2 ? (norm_accesses){18, 46, 3} : (norm_accesses){7, 23, 2};
 }
 
@@ -755,12 +763,12 @@ static model_launches launches_of(const gpu_share *share, model_pass pass,
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
     launches.kernel_count = stream_kernels(share, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;
-    if (is_normed_in_parts(share)) { // a norm of 8 and 17 operators, a rotation of 6, each way
-        const int64_t parts = pass == MODEL_PASS_FORWARD ? 7 : 15;
-        const int64_t added = parts * share->blocks + (rotated_width(&share->slice) > 0 ? 5 : 0);
-        launches.library_count += added;
-        launches.kernel_count += added;
-    }
+    // A norm of 8 and 17 operators, a rotation of 6, each way.
+    const bool rotates = is_normed_in_parts(share) && rotated_width(&share->slice) > 0;
+    const int64_t parts = pass == MODEL_PASS_FORWARD ? 7 : 15;
+    const int64_t parted = parts * parted_norms(share) + (rotates ? 5 : 0);
+    launches.library_count += parted;
+    launches.kernel_count += parted;
     if (share->has_experts && share->slice.has_mlp_bias) {
         // Weighed and added expert by expert; B multiplies both gradients, and sums them, and
         // narrows one.
@@ -823,17 +831,20 @@ static void list_every_second_product(const gpu_share *share, model_layer_work *
     }
 }
 
-/// Experts' last product stays: what brings their rows back into order keeps that order for B.
-static void leave_out_last_product(const gpu_share *share, model_layer_work *work)
+/// Without the last product and the residual after it. Experts' last product stays: what brings
+/// their rows back into order keeps that order for B.
+static void leave_out_end(const gpu_share *share, model_layer_work *work)
 {
     model_products *products = work->mlps.count > 0 ? &work->mlps : &work->projections;
-    if (share->has_experts || products->count == 0) return;
-    work->elementwise.bytes -= all_cast_bytes(share, work, MODEL_PASS_FORWARD);
-    products->count--;
-    work->launches.operator_count--;
+    const int64_t residual = wide_bytes_of(share, ROWS_OWN, 3 * (int64_t)share->slice.hidden_size);
+    work->elementwise.bytes -= all_cast_bytes(share, work, MODEL_PASS_FORWARD) + residual;
+    if (!share->has_experts && products->count > 0) products->count--;
     work->elementwise.bytes += all_cast_bytes(share, work, MODEL_PASS_FORWARD);
     work->projection = products_work(&work->projections, MODEL_PASS_FORWARD);
     work->mlp = products_work(&work->mlps, MODEL_PASS_FORWARD);
+    work->launches = launches_of(share, MODEL_PASS_FORWARD, work);
+    work->launches.kernel_count--;
+    work->launches.operator_count--;
 }
 
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
@@ -842,7 +853,7 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     model_layer_work work = model_layer_work_of(config, shape, layer, MODEL_PASS_FORWARD);
     const model_config view = model_config_layer(config, layer);
     const gpu_share share = share_of_layer(&view, shape, layer);
-    if ((remakes & MODEL_REMAKES_NO_END) != 0) leave_out_last_product(&share, &work);
+    if ((remakes & MODEL_REMAKES_NO_END) != 0) leave_out_end(&share, &work);
     if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
     int64_t casts = 0;
     if ((remakes & MODEL_REMAKES_CORE) == 0) work.attention = (model_work){0, 0};
@@ -953,7 +964,9 @@ static unsigned input_remakes(const gpu_share *share, const model_products *prod
                               bool is_mlp)
 {
     const bool narrows_experts = is_mlp && share->has_experts && product == 2;
+    const bool expands = is_mlp && share->slice.expert_latent_size > 0 && product == 4;
     if (product == 0) return MODEL_REMAKES_NORMS;
+    if (expands) return MODEL_REMAKES_MLP;
     if (product + 1 == products->count || narrows_experts) {
         return is_mlp ? MODEL_REMAKES_ACTIVATION : 0;
     }

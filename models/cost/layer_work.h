@@ -155,8 +155,8 @@ typedef struct model_collectives {
     int64_t mlp_tensor_ns; // of them, those of the MLP or the experts
     int64_t context_ns; // of the exchange of keys and values, what the attention core does not hide
     int64_t expert_ns;  // all-to-alls of balanced routing, out and back
-    int64_t last_tensor_ns; // of tensor_ns in F, what a layer without experts ends with
-    int64_t last_expert_ns; // of expert_ns in F, the way back, if B can do without
+    int64_t last_tensor_ns; // in F: of tensor_ns, what a layer without experts ends with
+    int64_t last_expert_ns; // in F: of expert_ns, the way back, if B can do without
 } model_collectives;
 
 /// Of a transformer layer.

@@ -147,6 +147,16 @@ static bool recomputes(const model_dynamism_base *base)
            base->parallel.recompute == MODEL_RECOMPUTE_MLP;
 }
 
+/// All-to-alls in B: two of its own, and those that it makes again.
+static int backward_ways(const model_dynamism_base *base)
+{
+    const bool stops =
+        base->parallel.recompute == MODEL_RECOMPUTE_EARLY_STOP &&
+        (base->config == NULL || base->config->expert_latent_size == 0); // before the way back
+    if (!recomputes(base)) return 2;
+    return stops ? 3 : 4;
+}
+
 static void add_work(const model_config *config, const model_shape *shape, int block,
                      model_pass pass, model_layer_work *sum)
 {
@@ -224,7 +234,7 @@ static void find_links(model_expert_load *moe)
         return;
     }
     moe->group = model_parallel_groups(&base->parallel, base->hardware).expert;
-    moe->backward_exchanges = recomputes(base) ? 2 : 1;
+    moe->backward_ways = backward_ways(base);
     moe->exchange_bytes = saturating_multiply(model_expert_row_bytes(base->config, base->shape),
                                               base->config->expert_top_k);
     model_parameter_note(moe->of.parameters, "all_to_all", from,

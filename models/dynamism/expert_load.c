@@ -388,7 +388,7 @@ static void fill_physical_row(model_expert_load *load, int layer)
         input[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_INPUT] * beyond;
         weight[column] = 1 + routed.pass[MODEL_PASS_BACKWARD_WEIGHT] * beyond;
         forward_excess[column] = met->excess_ns;
-        backward_excess[column] = met->excess_ns * load->backward_exchanges;
+        backward_excess[column] = met->excess_ns * load->backward_ways / 2;
     }
 }
 

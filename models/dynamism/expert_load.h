@@ -89,7 +89,7 @@ typedef struct model_expert_load {
                                       // that the base computes; NULL: all
     bal_group group;                  // links between its ranks; rank_count below 2: no all-to-all
     int64_t exchange_bytes;           // that a rank sends in a balanced all-to-all
-    int backward_exchanges;           // pairs of all-to-alls in B: 2 where it computes F again
+    int backward_ways;                // all-to-alls in B: its 2, and those of F that it makes again
     int step_iterations;              // for which drawn shares stand still; 0: always
 
     // results of model_expert_load_fill

@@ -288,6 +288,8 @@ refuse 2 'operators.json: dtype float8: no option of torchtitan is known for it'
 sed -i 's/float8/bfloat16/' operators.json
 "$dynmo" export torchtitan operators.json --point 1 -o point.py || fail 'a point for torchtitan'
 [ "$(tail -n 1 point.py)" = 'activation_checkpoint = "SelectiveAC"' ] || fail "$(tail -n 1 point.py)"
+sed 's/"base":"[^"]*"/"base":"nemotron-3-nano"/; s/"model":"[^"]*"/"model":"nemotron-3-nano"/; s/"recompute":"operators"/"recompute":"full"/' operators.json >hybrid.json
+refuse 2 "hybrid.json: state-space mixers: layers of torchtitan's layouts are all alike" hybrid.json --point 1
 sed 's/"recompute":"operators"/"recompute":"early-stop"/' operators.json >early.json
 "$dynmo" export torchtitan early.json --point 1 | grep -q '^activation_checkpoint = "FullAC"  # and compile' ||
     fail 'a point that stops early for torchtitan'

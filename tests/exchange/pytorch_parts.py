@@ -1,6 +1,7 @@
-"""What PyTorch computes again of a block, and what its norms and rotation touch, beside the cost model.
+"""What PyTorch computes again of a block, and what its norms touch, beside the cost model.
 
-Usage: pytorch_parts.py NONE.json EARLY-STOP.json FULL.json, of dynmo model --model llama-2-7b --sequence-length 64
+Usage: pytorch_parts.py NONE.json EARLY-STOP.json FULL.json, of
+       dynmo model --model llama-2-7b --sequence-length 64 --recompute ... --json
 """
 
 import json
@@ -58,8 +59,9 @@ class Touched(TorchDispatchMode):
         result = operator(*arguments, **(named or {}))
         if not operator.is_view:
             leaves = torch.utils._pytree.tree_leaves((arguments, named, result))
-            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and 0 not in leaf.stride()]
-            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            for leaf in leaves:
+                if isinstance(leaf, torch.Tensor) and 0 not in leaf.stride():
+                    self.bytes += leaf.numel() * leaf.element_size()
         return result
 
 
