@@ -297,7 +297,7 @@ const cli_command cli_command_model = {
         "Hardware by name: "
         "a100-omnipath, a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, "
         "h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w "
-        "(one at 500 W), h200-sxm, h800-sxm.",
+        "(one at 500 W), h100-sxm-800g (behind 800 Gb/s a node), h200-sxm, h800-sxm.",
     .options =
         {
             {"--model", "NAME|FILE",

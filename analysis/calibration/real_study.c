@@ -123,19 +123,21 @@ static void plain_name(const char *name, char *out, size_t size)
     out[length] = '\0';
 }
 
-/// The shipped file whose name begins with these letters and digits; NULL if none or several do.
+/// The shipped file whose name has, or else begins with, these letters and digits; NULL if none or
+/// several do.
 static const char *only_beginning(const embedded_file *files, const char *wanted)
 {
     const char *found = NULL;
+    int count = 0;
     for (const embedded_file *file = files; file->name != NULL; file++) {
         char known[WORD_BYTES];
         plain_name(file->name, known, sizeof known);
         if (strncmp(known, wanted, strlen(wanted)) != 0) continue;
         if (strcmp(known, wanted) == 0) return file->name;
-        if (found != NULL) return NULL;
         found = file->name;
+        count++;
     }
-    return found;
+    return count == 1 ? found : NULL;
 }
 
 /// The shipped file that a published table's name means. Of a GPU that there is on several boards
@@ -561,7 +563,7 @@ const char ana_real_defaults[] =
     "more memory than the GPU has the least of norms, activation, latent, offload (links.host, "
     "dense), mlp, full (unfused: selective, full) that fits; sequence: 2048; microbatch: 1; "
     "degrees: 1; gpus, dp: by the other degrees; sharding: parameters with fsdp above 1 and one "
-    "stage, optimizer with several or where attention is fused, else none; loss: fused; "
+    "stage, optimizer with several or where attention is fused, else none; kernels, loss: fused; "
     "sequence_parallel and gradients reduced under the backward: where attention is fused; "
     "tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
     "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is fused, else "

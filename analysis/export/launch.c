@@ -242,10 +242,25 @@ status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_m
                          "expert_tensor %d: torchtitan does not divide experts by tensors",
                          parallel->expert_tensor);
     }
-    const bool shards = parallel->sharding == MODEL_SHARDING_PARAMETERS;
+    // Weights that are gathered once an iteration, as those of which the optimizer alone is shared,
+    // are FSDP's that are not let go after F.
+    static const char *const reshards[MODEL_SHARDING_COUNT] = {
+        [MODEL_SHARDING_NONE] = "",
+        [MODEL_SHARDING_OPTIMIZER] = "    fsdp_reshard_after_forward=\"never\",\n",
+        [MODEL_SHARDING_PARAMETERS] = "    fsdp_reshard_after_forward=\"always\",\n"};
+    const bool shards = parallel->sharding != MODEL_SHARDING_NONE;
+    const int sharing = (shards ? parallel->data : 1) * parallel->context * parallel->tensor;
+    if (parallel->expert > 1 && sharing % parallel->expert != 0) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "expert %d, sharding %s: torchtitan spreads experts over GPUs that share "
+                         "parameters, context and tensors, here %d",
+                         parallel->expert, model_sharding_names[parallel->sharding], sharing);
+    }
     text_format(out, form, shards ? "data_parallel_shard_degree" : "data_parallel_replicate_degree",
                 (int64_t)parallel->data);
     if (!shards) append_degree(out, form, "data_parallel_shard_degree", 1, 0);
+    TRY(append_words(reshards[parallel->sharding], "sharding",
+                     model_sharding_names[parallel->sharding], "torchtitan", out, err));
     append_degree(out, form, "tensor_parallel_degree", parallel->tensor, 1);
     append_degree(out, form, "context_parallel_degree", parallel->context, 1);
     append_degree(out, form, "expert_parallel_degree", parallel->expert, 1);

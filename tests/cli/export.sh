@@ -295,7 +295,7 @@ sed 's/"recompute":"operators"/"recompute":"early-stop"/' operators.json >early.
     fail 'a point that stops early for torchtitan'
 sed 's/"recompute":"operators"/"recompute":"full","recompute_layers":2/' operators.json >some.json
 refuse 2 'some.json: recompute_layers 2: no option of torchtitan spreads them over the model' some.json --point 1
-for line in 'data_parallel_replicate_degree=2' 'data_parallel_shard_degree=1' 'tensor_parallel_degree=2' \
+for line in 'data_parallel_shard_degree=2' 'fsdp_reshard_after_forward="never"' 'tensor_parallel_degree=2' \
     'context_parallel_degree=2' 'pipeline_parallel_microbatch_size=2'; do
     grep -q "^    $line,$" point.py || fail "torchtitan: no $line in $(cat point.py)"
 done
