@@ -314,5 +314,9 @@ status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text
                 launch->microbatch_size, microbatch_count, (int)parallel->sharding);
     TRY(append_dtype(launch, dtypes, "DeepSpeed", out, err));
     text_append(out, "}\n");
+    if (launch->overlaps_reduction) {
+        text_append(out, "# Predicted with gradients reduced beside the backward; DeepSpeed's "
+                         "pipeline reduces them after it.\n");
+    }
     return append_recompute(launch, recompute, "DeepSpeed", out, err);
 }

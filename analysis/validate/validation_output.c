@@ -226,6 +226,38 @@ static void print_units(const ana_validation *validation, text_buffer *out)
     }
 }
 
+/// Whether a row was played with a recomputation that nothing says, as less of it does not fit.
+static bool is_chosen(const ana_validation *validation, int row)
+{
+    const ana_validated_run *run = &validation->rows[row];
+    return !run->is_refused && strcmp(run->recompute, "none") != 0 &&
+           ana_real_text(validation->runs, row, ANA_REAL_RECOMPUTE)[0] == '\0';
+}
+
+/// Rows that differ in this alone look as if something else slowed them.
+static void print_chosen(const ana_validation *validation, text_buffer *out)
+{
+    const int row_count = validation->runs->source.row_count;
+    const char *before = "\nRows that say no recomputation, played with the least that fits:";
+    for (int first = 0; first < row_count; first++) {
+        int count = 0;
+        bool is_told = false;
+        for (int row = 0; row < row_count && is_chosen(validation, first); row++) {
+            if (!is_chosen(validation, row)) continue;
+            if (strcmp(validation->rows[row].recompute, validation->rows[first].recompute) != 0) {
+                continue;
+            }
+            is_told = is_told || row < first;
+            count++;
+        }
+        if (count == 0 || is_told) continue;
+        text_format(out, "%s %s %d (line %d)", before, validation->rows[first].recompute, count,
+                    validation->runs->source.lines[first]);
+        before = ",";
+    }
+    if (before[0] == ',') text_append(out, "\n");
+}
+
 void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
@@ -271,6 +303,7 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
                     "\n--explain looks for settings that the table leaves open and that explain "
                     "its times better.\n");
     }
+    print_chosen(validation, out);
     text_append(out, "\nWhere a row says nothing:\n");
     text_append_wrapped(out, ana_real_defaults, 2, 100);
     if (validation->runs->ignored[0] != '\0') {

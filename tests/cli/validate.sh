@@ -197,6 +197,11 @@ for kernels in fused norms eager; do
 done >lasted
 [ "$(sort -n -u lasted)" = "$(cat lasted)" ] || fail "kernels: $(cat lasted)"
 [ "$(wc -l <lasted)" = 3 ] || fail "kernels: $(cat lasted)"
+# What fits is chosen where nothing says it, and told.
+printf 'model,hardware,gpus,global_batch,sequence,pp,kernels,measured_ms\nllama-3-8b,h100-sxm,8,128,8192,2,,9\nllama-3-8b,h100-sxm,8,128,8192,2,eager,9\n' >fits.csv
+"$dynmo" validate fits.csv --draws 0 >out || fail 'rows that do not fit'
+grep -qx 'Rows that say no recomputation, played with the least that fits: mlp 1 (line 3)' out ||
+    fail "$(grep Rows out)"
 printf 'model,gpus,global_batch,cuda_graphs,measured_s\nllama-3-8b,8,64,2,10\n' >graphs.csv
 "$dynmo" validate graphs.csv >out 2>err && fail 'a flag of 2'
 grep -qh "graphs.csv:2: cuda_graphs is none of 0, 1, false and true: 2" out err || fail 'a flag of 2'
