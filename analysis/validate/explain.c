@@ -11,6 +11,7 @@ enum { VALUES_MAX = 6, BEAM = 4, ROWS_MIN = 4, FEW_ROWS = 16 };
 /// right.
 static const double price = 2.5;
 static const double closer = 0.8; // the mean error of what explains anything, at most
+static const double near = 0.5;   // of what is worth telling beside a slower machine
 
 /// What may be tried where nothing says it.
 static const struct {
@@ -52,7 +53,8 @@ typedef struct settings_search {
     int row_count;
     bool is_open[CHOICES]; // no row says it
     hypothesis defaults;
-    beam closest; // of those that are closer than the defaults
+    beam closest;       // of those that are closer than the defaults
+    hypothesis nearest; // of one setting, the closest; count 0: none is closer
 } settings_search;
 
 static double worth(const hypothesis *of)
@@ -135,6 +137,7 @@ static void try_value(settings_search *search, const hypothesis *from, ana_real_
     if (!weigh(search, &found)) return;
     keep(kept, &found);
     if (found.error < closer * search->defaults.error) keep(&search->closest, &found);
+    if (found.count == 1 && found.error < search->nearest.error) search->nearest = found;
 }
 
 /// Tries every setting more.
@@ -223,6 +226,7 @@ status ana_explain(const ana_real_runs *runs, ana_explanation *out, error_messag
         const bool is_fsdp = column == ANA_REAL_SHARDING && ana_real_says(runs, ANA_REAL_FSDP);
         search.is_open[choice] = !ana_real_says(runs, column) && !is_fsdp;
     }
+    search.nearest.error = search.defaults.error;
     search_settings(&search);
     out->error_before = out->error_after = search.defaults.error;
     for (int at = 0; at < search.closest.count; at++) {
@@ -231,6 +235,11 @@ status ana_explain(const ana_real_runs *runs, ana_explanation *out, error_messag
             take(found, &search.defaults, out);
             break;
         }
+    }
+    if (out->count == 0 && search.nearest.error < near * search.defaults.error) {
+        out->error_nearest = search.nearest.error;
+        out->nearest =
+            (ana_explained){ana_real_name(search.nearest.column[0]), search.nearest.value[0]};
     }
     return STATUS_OK;
 }
@@ -251,6 +260,13 @@ void ana_explanation_write_json(const ana_explanation *explanation, json_writer 
         json_end_object(writer);
     }
     json_end_array(writer);
+    if (explanation->nearest.column != NULL) {
+        json_put_object(writer, "nearest");
+        json_put_string(writer, "column", explanation->nearest.column);
+        json_put_string(writer, "value", explanation->nearest.value);
+        json_put_double(writer, "error", text_rounded(explanation->error_nearest, 6));
+        json_end_object(writer);
+    }
     json_end_object(writer);
 }
 
@@ -262,6 +278,12 @@ void ana_explanation_write_text(const ana_explanation *explanation, text_buffer 
                     "played%s).\n",
                     explanation->row_count,
                     explanation->row_count < FEW_ROWS ? ", few to tell by" : "");
+        if (explanation->nearest.column == NULL) return;
+        text_format(out,
+                    "Alone %s=%s would bring the mean error from %.1f to %.1f %%, but the times do "
+                    "not tell it from another machine.\n",
+                    explanation->nearest.column, explanation->nearest.value,
+                    100 * explanation->error_before, 100 * explanation->error_nearest);
         return;
     }
     text_append(out, "\nThe table leaves open, and its times are explained best with, --set ");

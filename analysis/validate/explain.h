@@ -20,9 +20,12 @@ typedef struct ana_explanation {
     int row_count; // that were played: ANA_EXPLAINED_ROWS_MAX at most, evenly among the table's
     int count;     // 0: the defaults explain the runs as well
     ana_explained settings[ANA_EXPLAINED_MAX];
-    double gain;         // of the log of the runs' likelihood, over the defaults
-    double error_before; // mean of |predicted / measured - 1| of the defaults
-    double error_after;  // of the settings
+    double gain;           // of the log of the runs' likelihood, over the defaults
+    double error_before;   // mean of |predicted / measured - 1| of the defaults
+    double error_after;    // of the settings
+    ana_explained nearest; // with count 0: the one setting that brings the mean error below half,
+                           // however likely; column NULL: none does
+    double error_nearest;
 } ana_explanation;
 
 /// Finds the settings that make the runs most likely. How likely runs are is how well a correction
