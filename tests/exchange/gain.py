@@ -195,4 +195,6 @@ def main(framework, script, start, build, has_ends):
     if not os.environ.get("RANK"):
         return launch(script)
     start()
-    return gain(framework, build, has_ends)
+    code = gain(framework, build, has_ends)
+    sys.stdout.flush()
+    os._exit(code)  # threads of libraries that are unloaded may end a process before its verdict
