@@ -234,25 +234,28 @@ static bool is_chosen(const ana_validation *validation, int row)
            ana_real_text(validation->runs, row, ANA_REAL_RECOMPUTE)[0] == '\0';
 }
 
+/// How many of the first rows were played with such a recomputation.
+static int count_chosen(const ana_validation *validation, int row_count, const char *recompute)
+{
+    int count = 0;
+    for (int row = 0; row < row_count; row++) {
+        count +=
+            is_chosen(validation, row) && strcmp(validation->rows[row].recompute, recompute) == 0;
+    }
+    return count;
+}
+
 /// Rows that differ in this alone look as if something else slowed them.
 static void print_chosen(const ana_validation *validation, text_buffer *out)
 {
     const int row_count = validation->runs->source.row_count;
     const char *before = "\nRows that say no recomputation, played with the least that fits:";
-    for (int first = 0; first < row_count; first++) {
-        int count = 0;
-        bool is_told = false;
-        for (int row = 0; row < row_count && is_chosen(validation, first); row++) {
-            if (!is_chosen(validation, row)) continue;
-            if (strcmp(validation->rows[row].recompute, validation->rows[first].recompute) != 0) {
-                continue;
-            }
-            is_told = is_told || row < first;
-            count++;
-        }
-        if (count == 0 || is_told) continue;
-        text_format(out, "%s %s %d (line %d)", before, validation->rows[first].recompute, count,
-                    validation->runs->source.lines[first]);
+    for (int row = 0; row < row_count; row++) {
+        const char *recompute = validation->rows[row].recompute;
+        if (!is_chosen(validation, row) || count_chosen(validation, row, recompute) > 0) continue;
+        text_format(out, "%s %s %d (line %d)", before, recompute,
+                    count_chosen(validation, row_count, recompute),
+                    validation->runs->source.lines[row]);
         before = ",";
     }
     if (before[0] == ',') text_append(out, "\n");

@@ -586,8 +586,8 @@ static void write_frameworks(const ana_whatif *study, json_writer *writer)
         json_put_object(writer, ana_framework_names[framework]);
         json_put_int64(writer, "best_point", ana_whatif_number(study, study->standing.order[rank]));
         json_put_int64(writer, "rank", rank + 1);
-        if (!isnan(behind(study, rank)))
-            json_put_double(writer, "behind_ratio", behind(study, rank));
+        const double loss = behind(study, rank);
+        if (!isnan(loss)) json_put_double(writer, "behind_ratio", loss);
         json_end_object(writer);
     }
     json_end_object(writer);

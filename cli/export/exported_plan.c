@@ -118,13 +118,13 @@ static status play_dispatch(const ana_matrix *matrix, const char *changes, doubl
                             arena *memory, cli_exported_plan *exported, error_message *err)
 {
     const model_parallel *parallel = &exported->launch.parallel;
-    ana_point_worker *worker = ana_point_worker_create(memory);
     text_buffer text = {.memory = memory};
     if (parallel->expert == 1 || parallel->expert_deduplication <= 0 ||
         parallel->expert_deduplication >= 1) {
         return STATUS_OK;
     }
     TRY(json_change(matrix->name, matrix->base, changes, &text, err));
+    ana_point_worker *worker = ana_point_worker_create(memory);
     exported->copied_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
                                             "{\"training.expert_deduplication\":0}", iteration_ns);
     exported->once_ratio = dispatch_ratio(worker, matrix->name, text.bytes,
